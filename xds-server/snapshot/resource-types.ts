@@ -1,0 +1,29 @@
+/** The xDS types that we serve, by what they hold. */
+export const CLUSTER_TYPE = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+export const ENDPOINT_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+export const LISTENER_TYPE = "type.googleapis.com/envoy.config.listener.v3.Listener";
+export const EXTENSION_TYPE = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
+export const SCOPE_TYPE = "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration";
+export const ROUTE_TYPE = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+
+/**
+ * In the order in which additions travel: what is named before what names it. Scopes and routes before the gate's
+ * configuration, so that a model has routes before the gate lets its calls pass.
+ */
+export const DELIVERY_ORDER = [
+  CLUSTER_TYPE,
+  ENDPOINT_TYPE,
+  LISTENER_TYPE,
+  SCOPE_TYPE,
+  ROUTE_TYPE,
+  EXTENSION_TYPE,
+] as const;
+
+export type ResourceType = (typeof DELIVERY_ORDER)[number];
+
+/** Types that Envoy asks for as a whole, by a first request that names nothing. */
+export const WILDCARD_TYPES: ReadonlySet<string> = new Set([CLUSTER_TYPE, LISTENER_TYPE, SCOPE_TYPE]);
+
+export function isResourceType(typeUrl: string): typeUrl is ResourceType {
+  return (DELIVERY_ORDER as readonly string[]).includes(typeUrl);
+}

@@ -1,0 +1,133 @@
+import {
+  Cluster,
+  Cluster_DiscoveryType,
+  Cluster_LbPolicy,
+} from "@servemesh/proto/gen/envoy/envoy/config/cluster/v3/cluster.js";
+import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/endpoint/v3/endpoint.js";
+import { HeaderMutation } from "@servemesh/proto/gen/envoy/envoy/extensions/filters/http/header_mutation/v3/header_mutation.js";
+import { UpstreamCodec } from "@servemesh/proto/gen/envoy/envoy/extensions/filters/http/upstream_codec/v3/upstream_codec.js";
+import { HttpProtocolOptions } from "@servemesh/proto/gen/envoy/envoy/extensions/upstreams/http/v3/http_protocol_options.js";
+import { H_VERSION } from "@servemesh/proto/names";
+import type { Endpoint, MeshPlan } from "../plan/mesh-plan.js";
+import { packAny } from "./any.js";
+import { setMutation } from "./headers.js";
+import { SERVER_CLUSTER } from "./names.js";
+import { adsSource, duration } from "./sources.js";
+
+const CONNECT_TIMEOUT_MS = 1_000;
+/** The batcher's queue is the limit that answers well (429 and a fallback); Envoy's own only stops a flood. */
+const REQUESTS_MAX = 65_536;
+const CONNECTIONS_MAX = 1_024;
+/** Envoy's default of 3 would cut off the fallback exactly when many are refused. */
+const RETRIES_MAX = 4_096;
+
+export function translateClusters(plan: MeshPlan): Cluster[] {
+  const versions = plan.clusters.map((cluster) => batcherCluster(cluster.name, cluster.version));
+  return [...versions, batcherCluster(SERVER_CLUSTER, undefined)];
+}
+
+export function translateEndpoints(plan: MeshPlan): ClusterLoadAssignment[] {
+  const versions = plan.clusters.map((cluster) => loadAssignment(cluster.name, cluster.endpoints));
+  return [...versions, loadAssignment(SERVER_CLUSTER, plan.server)];
+}
+
+/** @param version sent to the batcher as `x-servemesh-version`; it holds for split, fallback and mirror alike */
+function batcherCluster(name: string, version: string | undefined): Cluster {
+  return Cluster.fromPartial({
+    name,
+    clusterDiscoveryType: { $case: "type", value: Cluster_DiscoveryType.EDS },
+    edsClusterConfig: { edsConfig: adsSource() },
+    connectTimeout: duration(CONNECT_TIMEOUT_MS),
+    lbPolicy: Cluster_LbPolicy.LEAST_REQUEST,
+    circuitBreakers: {
+      thresholds: [
+        {
+          maxConnections: CONNECTIONS_MAX,
+          maxPendingRequests: REQUESTS_MAX,
+          maxRequests: REQUESTS_MAX,
+          maxRetries: RETRIES_MAX,
+        },
+      ],
+    },
+    // Endpoints come and go by their own reports; panic mode would send calls to ejected ones.
+    commonLbConfig: { healthyPanicThreshold: { value: 0 } },
+    outlierDetection: outlierDetection(),
+    typedExtensionProtocolOptions: {
+      "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": packAny(HttpProtocolOptions, http2Options(version)),
+    },
+  });
+}
+
+/**
+ * Only what happens on the wire ejects a replica (refused or broken connections). Its answers must not: a caller with an
+ * impossible deadline or a bad input would take a healthy replica away from everybody.
+ */
+function outlierDetection() {
+  return {
+    splitExternalLocalOriginErrors: true,
+    consecutiveLocalOriginFailure: 3,
+    enforcingConsecutiveLocalOriginFailure: 100,
+    enforcingLocalOriginSuccessRate: 0,
+    enforcingConsecutive5xx: 0,
+    enforcingConsecutiveGatewayFailure: 0,
+    enforcingSuccessRate: 0,
+    interval: duration(1_000),
+    baseEjectionTime: duration(1_000),
+    maxEjectionTime: duration(10_000),
+    maxEjectionPercent: 50,
+  };
+}
+
+function http2Options(version: string | undefined): HttpProtocolOptions {
+  return HttpProtocolOptions.fromPartial({
+    upstreamProtocolOptions: {
+      $case: "explicitHttpConfig",
+      value: {
+        protocolConfig: {
+          $case: "http2ProtocolOptions",
+          // Finds a peer that vanished without a reset; the batcher is one hop away.
+          value: { connectionKeepalive: { interval: duration(5_000), timeout: duration(2_000) } },
+        },
+      },
+    },
+    httpFilters:
+      version === undefined
+        ? []
+        : [
+            {
+              name: "envoy.filters.http.header_mutation",
+              configType: {
+                $case: "typedConfig",
+                value: packAny(
+                  HeaderMutation,
+                  HeaderMutation.fromPartial({ mutations: { requestMutations: [setMutation(H_VERSION, version)] } }),
+                ),
+              },
+            },
+            {
+              name: "envoy.filters.http.upstream_codec",
+              configType: { $case: "typedConfig", value: packAny(UpstreamCodec, UpstreamCodec.fromPartial({})) },
+            },
+          ],
+  });
+}
+
+function loadAssignment(clusterName: string, endpoints: readonly Endpoint[]): ClusterLoadAssignment {
+  const lbEndpoints = endpoints.map(({ ip, port }) => ({
+    hostIdentifier: {
+      $case: "endpoint" as const,
+      value: {
+        address: {
+          address: {
+            $case: "socketAddress" as const,
+            value: { address: ip, portSpecifier: { $case: "portValue" as const, value: port } },
+          },
+        },
+      },
+    },
+  }));
+  return ClusterLoadAssignment.fromPartial({
+    clusterName,
+    endpoints: lbEndpoints.length === 0 ? [] : [{ lbEndpoints }],
+  });
+}

@@ -1,0 +1,13 @@
+/** Every xDS resource name, once. */
+
+export const LISTENER = "gateway";
+export const TLS_LISTENER = "gateway-tls";
+/** ECDS name of the gate filter; also the filter's name in the chain. */
+export const GATE = "gate";
+/** Cluster of all ready batchers. */
+export const SERVER_CLUSTER = "_server";
+
+/** RDS resource of a scope: `ranker` → `routes/ranker`. */
+export function routesName(scope: string): string {
+  return `routes/${scope}`;
+}

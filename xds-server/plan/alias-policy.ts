@@ -6,6 +6,7 @@ import {
   type TensorSpec,
 } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
 import { parseModelRef } from "@servemesh/proto/model-ref";
+import { stageWord } from "../registry/stage-words.js";
 import type { Finding, RegistryState } from "../registry/state.js";
 import type { AliasPolicy, WeightedVersion } from "./mesh-plan.js";
 
@@ -144,19 +145,6 @@ function stageProblem(version: string, state: RegistryState, allowed: readonly S
   if (allowed.includes(stage)) return undefined;
   const wanted = allowed.map(stageWord).join(" or ");
   return `is in stage ${stageWord(stage)} but must be in ${wanted}; move its stage or name another version`;
-}
-
-function stageWord(stage: Stage): string {
-  switch (stage) {
-    case Stage.STAGE_STAGING:
-      return "staging";
-    case Stage.STAGE_PRODUCTION:
-      return "production";
-    case Stage.STAGE_ARCHIVED:
-      return "archived";
-    default:
-      return "registered";
-  }
 }
 
 /** A caller must not notice a fallback by its shape: inputs and outputs have to be equal. */

@@ -1,0 +1,285 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { Server } from "@grpc/grpc-js";
+import { restDescriptorPath } from "@servemesh/proto/sources";
+import { loadGateModule } from "@servemesh/wasm-filters";
+import { addAdminService, REQUEST_MAX_BYTES } from "./admin/admin-service.js";
+import { type ControlPlaneMetrics, createControlPlaneMetrics } from "./control-plane-metrics.js";
+import { type GateTools, gateToolsOf } from "./gate-compiler.js";
+import { type Address, formatAddress } from "./platform/address.js";
+import { type Clock, systemClock } from "./platform/clock.js";
+import { type Debounced, type DebounceTimes, debounce } from "./platform/debounce.js";
+import { bindServer, shutDownServer } from "./platform/grpc-server.js";
+import { type HealthServer, startHealthServer } from "./platform/health-server.js";
+import type { Logger } from "./platform/logger.js";
+import { readOrCreateToken } from "./platform/token-file.js";
+import type { RandomBytes } from "./registry/api-key.js";
+import { LmdbStore } from "./registry/lmdb-store.js";
+import { Registry } from "./registry/registry.js";
+import type { Finding } from "./registry/state.js";
+import type { Store } from "./registry/store.js";
+import { ReplicaService } from "./replicas/replica-service.js";
+import type { NodeStatus, SettleReport } from "./xds/xds-server.js";
+import { createXdsPipeline, type XdsPipeline } from "./xds-pipeline.js";
+
+export interface ControlPlaneOptions {
+  /** Folder of the embedded store; made if absent. */
+  readonly store: string;
+  /** ADS for Envoys and ReplicaService for batchers, in plain text. */
+  readonly ads: Address;
+  /** AdminService, in plain text. */
+  readonly admin: Address;
+  /** `/live`, `/ready` and `/metrics`. */
+  readonly health: Address;
+  /** Bearer token of the admin port; made with mode 0600 if absent. */
+  readonly tokenFile: string;
+  /** Where gateways write one JSON line per call; absent means nowhere. */
+  readonly accessLog?: string;
+}
+
+export interface ControlPlaneDeps {
+  readonly logger: Logger;
+  /** Time of leases, debouncing and patience; the machine's by default. */
+  readonly clock?: Clock;
+  /** Source of keys and tokens; the machine's secure one by default. */
+  readonly random?: RandomBytes;
+  /** The gate filter; the built one by default. */
+  readonly gate?: GateTools;
+}
+
+/** A running control plane. */
+export interface ControlPlane {
+  /** `host:port` as bound, with the port that the operating system chose for port 0. */
+  readonly adsAddress: string;
+  readonly adminAddress: string;
+  readonly healthPort: number;
+  /** The admin port's bearer token. */
+  readonly token: string;
+  /** True while there is a snapshot to serve and all ports are open. */
+  readonly ready: boolean;
+  /** Everything that is wrong now: records, plan, gateways, replicas. */
+  findings(): Finding[];
+  nodes(): NodeStatus[];
+  /** Waits until every connected Envoy took or refused what the registry says now. */
+  whenSettled(timeoutMs: number): Promise<SettleReport>;
+  /** Ends everything in order. Envoys and batchers keep what they have; records of replicas stay. */
+  close(): Promise<void>;
+}
+
+/**
+ * A burst of registry changes becomes one snapshot: 2 ms of quiet, at most 20 ms after the first. In a large mesh, whose
+ * snapshot takes longer, changes wait longer, so that answering Envoys and operators is never starved by publishing.
+ */
+function publishTimes(lastTookMs: number): DebounceTimes {
+  return { quietMs: Math.max(2, lastTookMs / 4), capMs: Math.max(20, lastTookMs) };
+}
+
+/** How long answers that are being written may take at the end. */
+const GRACE_MS = 1_000;
+
+/**
+ * An Envoy's first request names everything that it holds; with many models that is above grpc-js's 4 MiB. Keepalive
+ * finds peers that vanished without a word, so that their endpoints go.
+ */
+const ADS_SERVER_OPTIONS = {
+  "grpc.max_receive_message_length": 64 * 1024 * 1024,
+  "grpc.max_send_message_length": -1,
+  "grpc.keepalive_time_ms": 10_000,
+  "grpc.keepalive_timeout_ms": 5_000,
+};
+const ADMIN_SERVER_OPTIONS = { "grpc.max_receive_message_length": REQUEST_MAX_BYTES };
+
+/**
+ * Starts a control plane: store, registry, pipeline, replicas, admin and health. The only place that wires. When this
+ * resolves the registry has been read as a whole, its snapshot is served, and all ports are open.
+ * @throws Error with one sentence that names the flag or path, when something cannot be opened; nothing stays open then
+ */
+export async function createControlPlane(options: ControlPlaneOptions, deps: ControlPlaneDeps): Promise<ControlPlane> {
+  const clock = deps.clock ?? systemClock;
+  const random = deps.random ?? randomBytes;
+  // What can be wrong on the command line comes before the store is touched.
+  const gate = deps.gate ?? gateToolsOf(loadGateModule().bytes);
+  const transcoderDescriptor = readDescriptor();
+  const token = readOrCreateToken(options.tokenFile, random);
+  const store = new LmdbStore(options.store, clock);
+  const parts = { logger: deps.logger, clock, random, gate, transcoderDescriptor, token, store };
+  const starting = new ControlPlaneProcess(options, parts);
+  try {
+    await starting.start();
+    return starting;
+  } catch (error) {
+    await starting.close();
+    throw error;
+  }
+}
+
+interface Parts {
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly gate: GateTools;
+  readonly transcoderDescriptor: Uint8Array;
+  readonly token: string;
+  readonly store: Store;
+}
+
+class ControlPlaneProcess implements ControlPlane {
+  readonly #options: ControlPlaneOptions;
+  readonly #parts: Parts;
+  readonly #metrics: ControlPlaneMetrics = createControlPlaneMetrics();
+  readonly #pipeline: XdsPipeline;
+  readonly #adsServer = new Server(ADS_SERVER_OPTIONS);
+  readonly #adminServer = new Server(ADMIN_SERVER_OPTIONS);
+  readonly #publishing: Debounced;
+  #registry: Registry | undefined;
+  #replicas: ReplicaService | undefined;
+  #health: HealthServer | undefined;
+  #applied: readonly Finding[] = [];
+  #tookMs = 0;
+  #loggedErrors = new Set<string>();
+  #closing: Promise<void> | undefined;
+  adsAddress = "";
+  adminAddress = "";
+
+  constructor(options: ControlPlaneOptions, parts: Parts) {
+    this.#options = options;
+    this.#parts = parts;
+    const { clock, logger, gate, transcoderDescriptor } = parts;
+    this.#pipeline = createXdsPipeline({
+      clock,
+      logger,
+      gate,
+      metrics: this.#metrics.xds,
+      transcoderDescriptor,
+    });
+    this.#publishing = debounce(
+      clock,
+      () => publishTimes(this.#tookMs),
+      () => this.#publish(),
+    );
+  }
+
+  get healthPort(): number {
+    return this.#health?.address.port ?? 0;
+  }
+
+  get token(): string {
+    return this.#parts.token;
+  }
+
+  get ready(): boolean {
+    return this.#closing === undefined && this.adsAddress !== "" && this.#pipeline.server.snapshot !== undefined;
+  }
+
+  findings(): Finding[] {
+    const all = [...this.#applied, ...this.#pipeline.server.findings(), ...(this.#replicas?.findings() ?? [])];
+    // One record may be reported by the registry and by the plan.
+    return [...new Map(all.map((found) => [JSON.stringify(found), found])).values()];
+  }
+
+  nodes(): NodeStatus[] {
+    return this.#pipeline.server.status();
+  }
+
+  whenSettled(timeoutMs: number): Promise<SettleReport> {
+    // What was written a moment ago may still wait for its burst to end.
+    this.#publishing.cancel();
+    this.#publish();
+    return this.#pipeline.server.whenSettled(timeoutMs);
+  }
+
+  async start(): Promise<void> {
+    const { store, clock, logger, token, random } = this.#parts;
+    const registry = await Registry.open({
+      store,
+      clock,
+      onReadFailure: (problem) => logger.error({ problem }, "the store cannot be read; serving what was read before"),
+    });
+    this.#registry = registry;
+    const replicas = new ReplicaService({ registry, clock, logger });
+    this.#replicas = replicas;
+    registry.onChange(() => this.#publishing.ask());
+    this.#publish();
+    this.#metrics.observe({
+      revision: () => registry.state.revision,
+      findings: () => this.findings(),
+      sessions: () => replicas.sessions,
+    });
+    addAdminService(this.#adminServer, {
+      registry,
+      token,
+      random,
+      clock,
+      logger,
+      findings: () => this.findings(),
+      nodes: () => this.nodes().map((node) => ({ ...node, types: [...node.types] })),
+      called: (method, status) => this.#metrics.adminCalled(method, status),
+    });
+    this.#pipeline.server.addTo(this.#adsServer);
+    replicas.addTo(this.#adsServer);
+    await this.#openPorts();
+    const { adsAddress, adminAddress, healthPort } = this;
+    logger.info({ ads: adsAddress, admin: adminAddress, healthPort, revision: `${registry.state.revision}` }, "ready");
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #openPorts(): Promise<void> {
+    const { ads, admin, health } = this.#options;
+    this.#health = await startHealthServer(health, "--health", {
+      notReady: () => (this.ready ? undefined : this.#closing === undefined ? "starting" : "stopping"),
+      metrics: this.#metrics.registry,
+    });
+    this.adminAddress = formatAddress(await bindServer(this.#adminServer, admin, "--admin"));
+    // Last, because Envoys and batchers come at once.
+    this.adsAddress = formatAddress(await bindServer(this.#adsServer, ads, "--ads"));
+  }
+
+  /** The order: nothing new comes in, streams end while their records stay, writes finish, then the store. */
+  async #close(): Promise<void> {
+    this.#publishing.cancel();
+    await this.#replicas?.close();
+    this.#pipeline.server.close();
+    await Promise.all([shutDownServer(this.#adminServer, GRACE_MS), shutDownServer(this.#adsServer, GRACE_MS)]);
+    await this.#health?.close();
+    this.#registry?.close();
+    await this.#parts.store.close();
+  }
+
+  #publish(): void {
+    if (this.#registry === undefined) return;
+    const { clock } = this.#parts;
+    const { accessLog } = this.#options;
+    const beganMs = clock.nowMs();
+    // Gateways have a working directory of their own.
+    const settings = accessLog === undefined ? {} : { accessLogPath: resolve(accessLog) };
+    this.#applied = this.#pipeline.apply(this.#registry.state, settings);
+    this.#tookMs = clock.nowMs() - beganMs;
+    this.#metrics.applied(this.#tookMs);
+    this.#logNewErrors();
+  }
+
+  /** Each once, when it appears; the status has what is wrong now. */
+  #logNewErrors(): void {
+    const before = this.#loggedErrors;
+    this.#loggedErrors = new Set();
+    for (const { severity, subject, message } of this.#applied) {
+      if (severity !== "error") continue;
+      const text = `${subject}: ${message}`;
+      this.#loggedErrors.add(text);
+      if (!before.has(text)) this.#parts.logger.warn({ subject, problem: message }, "finding");
+    }
+  }
+}
+
+function readDescriptor(): Uint8Array {
+  try {
+    return readFileSync(restDescriptorPath);
+  } catch (error) {
+    throw new Error(`the REST descriptors cannot be read (${(error as Error).message}); run npm run setup`);
+  }
+}

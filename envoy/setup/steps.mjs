@@ -116,7 +116,12 @@ function wasmModules() {
     name,
     doing: "AssemblyScript to WebAssembly (about 10 s)",
     inputs: () => ({
-      files: ["wasm-filters/assembly", "wasm-filters/build.mjs", "wasm-filters/asconfig.json", "proto/src/names.ts"],
+      files: [
+        "wasm-filters/assembly",
+        "wasm-filters/build.mjs",
+        "wasm-filters/proxy-wasm-abi.mjs",
+        "proto/src/names.ts",
+      ],
       facts: [`assemblyscript ${lockedVersion("assemblyscript")}`],
     }),
     outputs: ["wasm-filters/build/gate.wasm"],

@@ -1,0 +1,52 @@
+import { join } from "node:path";
+import { logFile, loopbackAddress, type MeshContext } from "./mesh-context.js";
+import type { TrainedVersion } from "./model-manifest.js";
+import { createPart, type Part } from "./part.js";
+import { repositoryRoot } from "./paths.js";
+import type { ReplicaPorts } from "./ports.js";
+import { answersOk } from "./probes.js";
+
+const MAIN = join(repositoryRoot, "batcher", "dist", "main.js");
+
+/** Holds `<replica id>/*.ndjson`. */
+export function journalFolder(context: MeshContext): string {
+  return join(context.folder, "journal");
+}
+
+/** The sidecar of one Triton. Ready when the control plane has assigned its version and one inference went through. */
+export function createBatcherPart(
+  context: MeshContext,
+  replica: {
+    readonly id: string;
+    readonly ports: ReplicaPorts;
+    readonly version: TrainedVersion;
+    readonly featuresFolder: string;
+    readonly flags: readonly string[];
+  },
+): Part {
+  const { id, ports, version } = replica;
+  return createPart({
+    process: {
+      name: `batcher ${id}`,
+      command: [
+        process.execPath,
+        // Request buffers die young; a larger nursery keeps them out of the slow collector.
+        "--max-semi-space-size=32",
+        MAIN,
+        ...["--model", version.model, "--version", version.version.toString(), "--replica-id", id],
+        ...["--listen", loopbackAddress(ports.batcher), "--health", loopbackAddress(ports.batcherHealth)],
+        ...["--triton", loopbackAddress(ports.tritonGrpc)],
+        ...["--control-plane", loopbackAddress(context.ports.controlPlane)],
+        ...["--journal-dir", journalFolder(context), "--features-dir", replica.featuresFolder],
+        ...replica.flags,
+      ],
+      environment: context.watchdog.environment,
+      logFile: logFile(context, `batcher-${id}`),
+    },
+    isReady: () => answersOk(`http://${loopbackAddress(ports.batcherHealth)}/readyz`),
+    readyTimeoutMs: 60_000,
+    // It drains for up to 10.5 s; requests that hang longer are not waited for.
+    stopGraceMs: 12_000,
+    abort: context.abort,
+  });
+}

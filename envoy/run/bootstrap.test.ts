@@ -1,0 +1,54 @@
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, describe, expect, it } from "vitest";
+import { findEnvoy } from "./binaries.js";
+import { createBootstrap } from "./bootstrap.js";
+
+const folder = mkdtempSync(join(tmpdir(), "servemesh-bootstrap-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const OPTIONS = { nodeId: "gateway-1", adminPort: 9901, controlPlanePort: 18_000 };
+
+/** What Envoy itself says of a bootstrap. */
+async function validate(name: string, bootstrap: object): Promise<string> {
+  const file = join(folder, `${name}.json`);
+  writeFileSync(file, JSON.stringify(bootstrap));
+  try {
+    const { stdout } = await promisify(execFile)(findEnvoy(), ["--mode", "validate", "-c", file, "-l", "error"]);
+    return stdout;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+describe("createBootstrap", () => {
+  it("is accepted by the real Envoy", async () => {
+    expect(await validate("good", createBootstrap(OPTIONS))).toContain("OK");
+  });
+
+  it("would not be accepted with an unknown field, so the check above means something", async () => {
+    expect(await validate("bad", { ...createBootstrap(OPTIONS), nosuchfield: 1 })).toContain("nosuchfield");
+  });
+
+  it("keeps the admin interface and the control plane on loopback", () => {
+    const addresses = [...JSON.stringify(createBootstrap(OPTIONS)).matchAll(/"address":"([^"]+)"/g)].map((m) => m[1]);
+    expect(addresses).toEqual(["127.0.0.1", "127.0.0.1"]);
+  });
+
+  it("comes back to a restarted control plane within a second", () => {
+    expect(createBootstrap(OPTIONS)).toMatchObject({
+      node: { id: "gateway-1" },
+      dynamic_resources: {
+        ads_config: {
+          api_type: "DELTA_GRPC",
+          grpc_services: [
+            { envoy_grpc: { retry_policy: { retry_back_off: { base_interval: "0.1s", max_interval: "1s" } } } },
+          ],
+        },
+      },
+    });
+  });
+});

@@ -1,0 +1,102 @@
+/** What an Envoy of the mesh must know before it meets the control plane. */
+export interface BootstrapOptions {
+  /** Names this Envoy in the control plane's status. */
+  readonly nodeId: string;
+  readonly adminPort: number;
+  /** ADS of the control plane on 127.0.0.1. */
+  readonly controlPlanePort: number;
+  /** Heap at which Envoy stops taking new requests. */
+  readonly maxHeapBytes?: number;
+  readonly maxDownstreamConnections?: number;
+}
+
+const CONTROL_PLANE = "control-plane";
+const DEFAULT_MAX_HEAP_BYTES = 1024 ** 3;
+const DEFAULT_MAX_CONNECTIONS = 10_000;
+const HTTP_PROTOCOL_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/**
+ * The bootstrap as proto3 JSON, which Envoy reads from a `.json` file and refuses when a field is unknown. All else
+ * (listeners, routes, clusters, the gate) comes by delta ADS.
+ */
+export function createBootstrap(options: BootstrapOptions): object {
+  return {
+    node: { id: options.nodeId, cluster: "gateway" },
+    // Loopback only: the admin interface can stop Envoy and shows its configuration.
+    admin: { address: loopback(options.adminPort) },
+    dynamic_resources: {
+      ads_config: {
+        api_type: "DELTA_GRPC",
+        transport_api_version: "V3",
+        // The node names all of Envoy's extensions, 61 KB; once per stream is enough.
+        set_node_on_first_message_only: true,
+        grpc_services: [
+          {
+            envoy_grpc: {
+              cluster_name: CONTROL_PLANE,
+              // By default Envoy waits up to 30 s between attempts; a restarted control plane is to be back within 1 s.
+              retry_policy: { retry_back_off: { base_interval: "0.1s", max_interval: "1s" } },
+            },
+          },
+        ],
+      },
+      cds_config: { ads: {}, resource_api_version: "V3" },
+      lds_config: { ads: {}, resource_api_version: "V3" },
+    },
+    static_resources: { clusters: [controlPlaneCluster(options.controlPlanePort)] },
+    overload_manager: overloadManager(options),
+  };
+}
+
+function loopback(port: number): object {
+  return { socket_address: { address: "127.0.0.1", port_value: port } };
+}
+
+function controlPlaneCluster(port: number): object {
+  return {
+    name: CONTROL_PLANE,
+    type: "STATIC",
+    connect_timeout: "1s",
+    typed_extension_protocol_options: {
+      [HTTP_PROTOCOL_OPTIONS]: {
+        "@type": `type.googleapis.com/${HTTP_PROTOCOL_OPTIONS}`,
+        explicit_http_config: {
+          // A control plane that hangs is noticed, although the stream is silent for hours.
+          http2_protocol_options: { connection_keepalive: { interval: "10s", timeout: "5s" } },
+        },
+      },
+    },
+    load_assignment: {
+      cluster_name: CONTROL_PLANE,
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: loopback(port) } }] }],
+    },
+  };
+}
+
+/** Sheds new work before the kernel or the allocator would end the process and everything in it. */
+function overloadManager({ maxHeapBytes, maxDownstreamConnections }: BootstrapOptions): object {
+  const monitor = (name: string, type: string, settings: object): object => ({
+    name: `envoy.resource_monitors.${name}`,
+    typed_config: { "@type": `type.googleapis.com/envoy.extensions.resource_monitors.${type}`, ...settings },
+  });
+  const heapAction = (action: string, threshold: number): object => ({
+    name: `envoy.overload_actions.${action}`,
+    triggers: [{ name: "envoy.resource_monitors.fixed_heap", threshold: { value: threshold } }],
+  });
+  return {
+    refresh_interval: "0.25s",
+    resource_monitors: [
+      monitor("fixed_heap", "fixed_heap.v3.FixedHeapConfig", {
+        max_heap_size_bytes: maxHeapBytes ?? DEFAULT_MAX_HEAP_BYTES,
+      }),
+      monitor("global_downstream_max_connections", "downstream_connections.v3.DownstreamConnectionsConfig", {
+        max_active_downstream_connections: maxDownstreamConnections ?? DEFAULT_MAX_CONNECTIONS,
+      }),
+    ],
+    actions: [
+      heapAction("shrink_heap", 0.9),
+      heapAction("stop_accepting_requests", 0.95),
+      heapAction("stop_accepting_connections", 0.98),
+    ],
+  };
+}

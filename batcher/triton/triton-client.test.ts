@@ -46,14 +46,41 @@ describe("TritonClient", () => {
     expect(triton.loads).toBe(1);
   });
 
-  it("always passes its deadline on, and refuses calls without one or without time (C070, C071)", async () => {
+  it("sends all batches over as many streams as are in flight at once, and opens no further one", async () => {
     const { triton, client } = await setUp();
+    for (let batch = 0; batch < 3; batch++) await client.infer(REQUEST, inMs(2000));
+    expect([triton.openedStreams, triton.unaryCalls]).toEqual([1, 0]);
+    await Promise.all([client.infer(REQUEST, inMs(2000)), client.infer(REQUEST, inMs(2000))]);
+    await client.infer(REQUEST, inMs(2000));
+    expect([triton.openedStreams, triton.unaryCalls, triton.requests.length]).toEqual([2, 0, 6]);
+  });
+
+  it("refuses calls without a deadline or without time (C070, C071)", async () => {
+    const { triton, client } = await setUp();
+    await expect(client.infer(REQUEST, Number.POSITIVE_INFINITY)).rejects.toThrow(/without a deadline/);
+    expect((await failureOf(client.infer(REQUEST, inMs(0)))).kind).toBe("deadline");
+    expect(triton.requests).toHaveLength(0);
+  });
+
+  it("uses calls, with the deadline passed on, for good where the server has no streams", async () => {
+    const { triton, client } = await setUp();
+    triton.hasStreams = false;
     await client.infer(REQUEST, inMs(1500));
     expect(triton.lastDeadlineMs - Date.now()).toBeGreaterThan(1000);
     expect(triton.lastDeadlineMs - Date.now()).toBeLessThanOrEqual(1500);
-    await expect(client.infer(REQUEST, Number.POSITIVE_INFINITY)).rejects.toThrow(/without a deadline/);
-    expect((await failureOf(client.infer(REQUEST, inMs(0)))).kind).toBe("deadline");
-    expect(triton.requests).toHaveLength(1);
+    await client.infer(REQUEST, inMs(1500));
+    expect([triton.openedStreams, triton.unaryCalls]).toEqual([1, 2]);
+  });
+
+  it("keeps the stream when one request on it is refused, and asks for the status by a call", async () => {
+    const { triton, client } = await setUp();
+    triton.behaviour = () => {
+      throw new FakeFailure(status.INVALID_ARGUMENT, "bad shape");
+    };
+    expect((await failureOf(client.infer(REQUEST, inMs(2000)))).kind).toBe("rejected");
+    triton.behaviour = (request) => triton.echo(request);
+    await client.infer(REQUEST, inMs(2000));
+    expect([triton.openedStreams, triton.unaryCalls]).toEqual([1, 1]);
   });
 
   it.each([
@@ -75,6 +102,10 @@ describe("TritonClient", () => {
     const { triton, client } = await setUp();
     triton.behaviour = () => new Promise(() => {});
     expect((await failureOf(client.infer(REQUEST, inMs(100)))).kind).toBe("deadline");
+    // The late answer must never reach another request, so the next one goes over another stream.
+    triton.behaviour = (request) => triton.echo(request);
+    await client.infer(REQUEST, inMs(2000));
+    expect(triton.openedStreams).toBe(2);
   });
 
   it("fails calls in flight at once when the server dies, and works again on the same address (C067)", async () => {

@@ -17,6 +17,7 @@ import {
 } from "@servemesh/proto/gen/mesh/inference/grpc_service.js";
 import type { Clock } from "../platform/clock.js";
 import { WireError } from "../platform/protobuf-wire.js";
+import { InferStream, StreamUnimplemented } from "./infer-stream.js";
 import { decodeInferResponse, encodeInferRequest } from "./infer-wire.js";
 import type { ModelServer, UpstreamAnswer, UpstreamRequest } from "./model-server.js";
 import { classifyStatus, UpstreamError } from "./upstream-error.js";
@@ -51,10 +52,17 @@ interface ControlMethod<Q, A> {
 
 const same = (bytes: Buffer): Buffer => bytes;
 
-/** A Triton (or another KServe v2 server that answers raw contents) at one address, for one model version. */
+/**
+ * A Triton (or another KServe v2 server that answers raw contents) at one address, for one model version. Batches go over
+ * long-lived streams, as many as there ever were batches in flight at once. What a stream refuses is sent once more as a unary
+ * call, because only that tells a status; a server without streams gets unary calls from then on.
+ */
 export class TritonClient implements ModelServer {
   private readonly client: Client;
   private readonly modelVersion: string;
+  private readonly idleStreams: InferStream[] = [];
+  private readonly busyStreams = new Set<InferStream>();
+  private streams = true;
 
   /** @param address `host:port` of the gRPC endpoint; plain text, so loopback */
   constructor(
@@ -69,16 +77,46 @@ export class TritonClient implements ModelServer {
 
   async infer(request: UpstreamRequest, deadlineAtMs: number): Promise<UpstreamAnswer> {
     const message = encodeInferRequest(this.modelName, this.modelVersion, request);
-    const answer = await this.call<Buffer>(deadlineAtMs, (options, done) => {
-      const path = SERVICE.modelInfer.path;
-      this.client.makeUnaryRequest(path, same, same, message, new Metadata(), options, done);
-    });
+    const answer = this.streams
+      ? await this.inferByStream(message, deadlineAtMs)
+      : await this.inferByCall(message, deadlineAtMs);
     try {
       return decodeInferResponse(answer);
     } catch (error) {
       if (error instanceof WireError) throw new UpstreamError("failed", `the model server's answer: ${error.message}`);
       throw error;
     }
+  }
+
+  private async inferByStream(message: Buffer, deadlineAtMs: number): Promise<Buffer> {
+    this.remainingMs(deadlineAtMs);
+    const stream = this.takeStream();
+    try {
+      return await stream.infer(message, deadlineAtMs);
+    } catch (error) {
+      if (error instanceof UpstreamError) throw error;
+      if (error instanceof StreamUnimplemented) this.streams = false;
+      return this.inferByCall(message, deadlineAtMs);
+    } finally {
+      this.busyStreams.delete(stream);
+      if (!stream.ended) this.idleStreams.push(stream);
+    }
+  }
+
+  /** The one that was used last, so that those of a past peak stay quiet; a new one when all are busy. */
+  private takeStream(): InferStream {
+    let stream = this.idleStreams.pop();
+    while (stream?.ended === true) stream = this.idleStreams.pop();
+    stream ??= new InferStream(this.client, this.clock);
+    this.busyStreams.add(stream);
+    return stream;
+  }
+
+  private inferByCall(message: Buffer, deadlineAtMs: number): Promise<Buffer> {
+    return this.call<Buffer>(deadlineAtMs, (options, done) => {
+      const path = SERVICE.modelInfer.path;
+      this.client.makeUnaryRequest(path, same, same, message, new Metadata(), options, done);
+    });
   }
 
   async ready(deadlineAtMs: number): Promise<boolean> {
@@ -94,6 +132,7 @@ export class TritonClient implements ModelServer {
   }
 
   close(): void {
+    for (const stream of [...this.idleStreams, ...this.busyStreams]) stream.close();
     this.client.close();
   }
 
@@ -104,12 +143,12 @@ export class TritonClient implements ModelServer {
     });
   }
 
-  /** Every call goes through here, so none can leave without a deadline, or after it. */
-  private call<A>(deadlineAtMs: number, start: (options: CallOptions, done: requestCallback<A>) => void): Promise<A> {
-    const remainingMs = deadlineAtMs - this.clock.nowMs();
-    if (!Number.isFinite(remainingMs))
-      return Promise.reject(new Error("a call to the model server without a deadline"));
-    if (remainingMs <= 0) return Promise.reject(new UpstreamError("deadline", "the deadline passed before the call"));
+  /** Every unary call goes through here, so none can leave without a deadline, or after it. */
+  private async call<A>(
+    deadlineAtMs: number,
+    start: (options: CallOptions, done: requestCallback<A>) => void,
+  ): Promise<A> {
+    const remainingMs = this.remainingMs(deadlineAtMs);
     return new Promise((resolve, reject) => {
       start({ deadline: this.clock.wallMs() + remainingMs }, (error: ServiceError | null, answer?: A) => {
         if (error !== null) reject(classifyStatus(error.code, error.details));
@@ -117,5 +156,13 @@ export class TritonClient implements ModelServer {
         else resolve(answer);
       });
     });
+  }
+
+  /** @throws UpstreamError when no time is left, Error when there is no deadline at all */
+  private remainingMs(deadlineAtMs: number): number {
+    const remainingMs = deadlineAtMs - this.clock.nowMs();
+    if (!Number.isFinite(remainingMs)) throw new Error("a call to the model server without a deadline");
+    if (remainingMs <= 0) throw new UpstreamError("deadline", "the deadline passed before the call");
+    return remainingMs;
   }
 }

@@ -1,9 +1,10 @@
-import { Server, type ServerUnaryCall, type sendUnaryData, status } from "@grpc/grpc-js";
+import { Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from "@grpc/grpc-js";
 import {
   type GRPCInferenceServiceServer,
   GRPCInferenceServiceService,
   type ModelInferRequest,
   ModelInferResponse,
+  type ModelStreamInferResponse,
 } from "@servemesh/proto/gen/mesh/inference/grpc_service.js";
 import { bindServer } from "../../platform/grpc-server.js";
 
@@ -25,10 +26,17 @@ export const STUB_DEAD_WORDS = "Stub process 'ranker_0_0' is not healthy.";
  * them. It answers each input under the output name of the same position in `outputs`.
  */
 export class FakeTriton {
+  /** Requests of both kinds, in the order of their arrival. */
   readonly requests: ModelInferRequest[] = [];
+  /** Requests that came as a call of their own. */
+  unaryCalls = 0;
+  /** ModelStreamInfer calls so far. */
+  openedStreams = 0;
+  /** False: a server without ModelStreamInfer. */
+  hasStreams = true;
   loads = 0;
   ready = true;
-  /** Deadline of the last ModelInfer as epoch ms; Infinity without one. */
+  /** Deadline of the last unary ModelInfer as epoch ms; Infinity without one. */
   lastDeadlineMs = Number.NaN;
   /** Replaces the echo; may throw FakeFailure, or never settle. */
   behaviour: (request: ModelInferRequest) => ModelInferResponse | Promise<ModelInferResponse> = (request) =>
@@ -59,7 +67,7 @@ export class FakeTriton {
       modelStatistics: unimplemented,
       repositoryIndex: unimplemented,
       repositoryModelUnload: unimplemented,
-      modelStreamInfer: (call) => call.end(),
+      modelStreamInfer: (call) => this.inferStream(call),
     };
     server.addService(GRPCInferenceServiceService, service);
     this.port = await bindServer(server, `127.0.0.1:${this.port}`);
@@ -86,11 +94,36 @@ export class FakeTriton {
     });
   }
 
+  /** As Triton does it: a text in place of a status, and the stream stays open. */
+  private inferStream(call: ServerDuplexStream<ModelInferRequest, ModelStreamInferResponse>): void {
+    this.openedStreams += 1;
+    if (!this.hasStreams) {
+      call.emit("error", { code: status.UNIMPLEMENTED, details: "no streams here" });
+      return;
+    }
+    call.on("end", () => call.end());
+    call.on("error", () => {});
+    call.on("data", (request: ModelInferRequest) => {
+      this.requests.push(request);
+      Promise.resolve()
+        .then(() => this.behaviour(request))
+        .then(
+          (inferResponse) => call.write({ errorMessage: "", inferResponse }),
+          (error: unknown) =>
+            call.write({
+              errorMessage: error instanceof Error ? error.message : String(error),
+              inferResponse: undefined,
+            }),
+        );
+    });
+  }
+
   private async infer(
     call: ServerUnaryCall<ModelInferRequest, ModelInferResponse>,
     done: sendUnaryData<ModelInferResponse>,
   ): Promise<void> {
     this.requests.push(call.request);
+    this.unaryCalls += 1;
     const deadline = call.getDeadline();
     this.lastDeadlineMs = typeof deadline === "number" ? deadline : deadline.getTime();
     try {

@@ -30,8 +30,9 @@ export function createBatcherPart(
       name: `batcher ${id}`,
       command: [
         process.execPath,
-        // Request buffers die young; a larger nursery keeps them out of the slow collector.
-        "--max-semi-space-size=32",
+        // Request buffers die young; a larger nursery keeps them out of the slow collector. Node's code on large pages
+        // saves a tenth of a call's CPU at low rates, where caches are cold; where the kernel has none, nothing happens.
+        ...["--max-semi-space-size=32", "--use-largepages=silent"],
         MAIN,
         ...["--model", version.model, "--version", version.version.toString(), "--replica-id", id],
         ...["--listen", loopbackAddress(ports.batcher), "--health", loopbackAddress(ports.batcherHealth)],

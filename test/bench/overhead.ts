@@ -3,6 +3,7 @@ import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { findBasePort, type LocalMesh, type MeshContents, repositoryRoot, startLocalMesh } from "@servemesh/envoy";
 import { ModelInferRequest, ModelInferResponse } from "@servemesh/proto/gen/mesh/inference/grpc_service.js";
 import { H_API_KEY } from "@servemesh/proto/names";
+import { type BareEnvoy, startBareEnvoy } from "./bare-envoy.js";
 import { interleave, type Leg, type LegFigures } from "./interleave.js";
 import { atMost, type BenchResult, markdownTable, round } from "./report.js";
 
@@ -29,34 +30,44 @@ const CONTENTS: MeshContents = {
 
 /**
  * What the mesh adds to a call: client → Triton, → batcher → Triton, → Envoy + gate → batcher → Triton, all to the same Triton,
- * in one run, at a rate that leaves every part idle most of the time.
+ * in one run, at a rate that leaves every part idle most of the time. A bare Envoy before the same Triton shows what any
+ * gateway on Envoy costs on this machine.
  */
 export async function overhead(): Promise<BenchResult> {
-  const mesh = await startLocalMesh({
-    folder: join(repositoryRoot, "var/bench/overhead"),
-    basePort: await findBasePort(1, 20_000, 32_000),
-    contents: CONTENTS,
-  });
+  const basePort = await findBasePort(2, 20_000, 32_000);
+  const folder = join(repositoryRoot, "var/bench/overhead");
+  const mesh = await startLocalMesh({ folder, basePort, contents: CONTENTS });
   try {
-    const clients = createLegs(mesh);
+    // The ports of the second replica, which the mesh does not have.
+    const ports = { door: basePort + 20, admin: basePort + 21 };
+    const bareEnvoy = await startBareEnvoy(folder, ports, mesh.replicas[0]?.tritonAddress ?? "");
     try {
-      const figures = await interleave(clients.legs, {
-        rounds: ROUNDS,
-        ratePerSecond: RATE_PER_SECOND,
-        roundMs: ROUND_MS,
-        warmUpMs: WARM_UP_MS,
-        onRound: (index, leg) => process.stderr.write(`round ${index + 1} of ${ROUNDS}: ${leg}\n`),
-      });
-      return report(figures);
+      return await measure(mesh, bareEnvoy);
     } finally {
-      clients.close();
+      await bareEnvoy.stop();
     }
   } finally {
     await mesh.stop();
   }
 }
 
-function createLegs(mesh: LocalMesh): { readonly legs: readonly Leg[]; close(): void } {
+async function measure(mesh: LocalMesh, bareEnvoy: BareEnvoy): Promise<BenchResult> {
+  const clients = createLegs(mesh, bareEnvoy);
+  try {
+    const figures = await interleave(clients.legs, {
+      rounds: ROUNDS,
+      ratePerSecond: RATE_PER_SECOND,
+      roundMs: ROUND_MS,
+      warmUpMs: WARM_UP_MS,
+      onRound: (index, leg) => process.stderr.write(`round ${index + 1} of ${ROUNDS}: ${leg}\n`),
+    });
+    return report(figures);
+  } finally {
+    clients.close();
+  }
+}
+
+function createLegs(mesh: LocalMesh, bareEnvoy: BareEnvoy): { readonly legs: readonly Leg[]; close(): void } {
   const [replica] = mesh.replicas;
   const triton = replica?.triton.pid;
   const batcher = replica?.batcher.pid;
@@ -66,6 +77,7 @@ function createLegs(mesh: LocalMesh): { readonly legs: readonly Leg[]; close(): 
   }
   const ways = [
     { name: "triton", address: replica.tritonAddress, pids: [triton], key: undefined },
+    { name: "bare Envoy", address: bareEnvoy.address, pids: [triton, bareEnvoy.pid], key: undefined },
     { name: "batcher", address: replica.batcherAddress, pids: [triton, batcher], key: undefined },
     { name: "mesh", address: mesh.grpcAddress, pids: [triton, batcher, envoy], key: mesh.apiKey },
   ];
@@ -110,7 +122,7 @@ function createCaller(address: string, apiKey: string | undefined): { call(): Pr
 function report(figures: readonly LegFigures[]): BenchResult {
   const failures = figures.flatMap(({ name, failures: texts }) => texts.map((text) => `${name}: ${text}`));
   if (failures.length > 0) throw new Error(`${failures.length} calls failed, the first: ${failures[0]}`);
-  const [direct, batcher, mesh] = figures as readonly [LegFigures, LegFigures, LegFigures];
+  const [direct, bareEnvoy, batcher, mesh] = figures as readonly [LegFigures, LegFigures, LegFigures, LegFigures];
   const ratio = (leg: LegFigures, figure: (leg: LegFigures) => number) =>
     `×${(figure(leg) / figure(direct)).toFixed(2)}`;
   console.log(
@@ -135,6 +147,8 @@ function report(figures: readonly LegFigures[]): BenchResult {
     bench: "overhead",
     bars: [atMost("overhead_p50_ms", mesh.p50Ms - direct.p50Ms, 1)],
     figures: {
+      direct_p50_ms: round(direct.p50Ms),
+      bare_envoy_added_p50_ms: round(bareEnvoy.p50Ms - direct.p50Ms),
       batcher_added_p50_ms: round(batcher.p50Ms - direct.p50Ms),
       mesh_added_p99_ms: round(mesh.p99Ms - direct.p99Ms),
       mesh_p50_ratio: round(mesh.p50Ms / direct.p50Ms),

@@ -395,7 +395,7 @@ describe("failures of the model server", () => {
     expect(call.now()).toBe(`${reason} @4`);
   });
 
-  it("repairs a dead python process and refuses meanwhile (verified-serving T2)", async () => {
+  it("repairs a dead python process and refuses meanwhile", async () => {
     const { clock, server, serving, outcome } = await setUp(ECHO);
     let dead = true;
     server.behaviour = (request) => {

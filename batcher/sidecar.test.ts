@@ -195,7 +195,7 @@ describe("a sidecar without a control plane", () => {
     await expect.poll(() => sidecar.ready).toBe(true);
   });
 
-  it("judges health by answers: a dead python process is seen, repaired and reported (T2)", async () => {
+  it("judges health by answers: a dead python process is seen, repaired and reported", async () => {
     const { triton, sidecar } = await setUp();
     await expect.poll(() => sidecar.ready).toBe(true);
     triton.behaviour = (sent) => {

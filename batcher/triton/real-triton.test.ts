@@ -130,7 +130,7 @@ describe.skipIf(wheel === undefined)("on a real Triton", () => {
     expect(answers).toEqual(texts.map((text, index) => `${index * 100} ${text} ${4 + Buffer.byteLength(text)}`));
   });
 
-  it("sees a killed python process by its answers and loads the model again (T2)", async () => {
+  it("sees a killed python process by its answers and loads the model again", async () => {
     process.kill(triton.stubPid(), "SIGKILL");
     await expect.poll(() => answerOf(1, "a"), { timeout: 10_000 }).toMatch(/^UNAVAILABLE/);
     await expect.poll(() => sidecar.ready, { interval: 5, timeout: 5_000 }).toBe(false);

@@ -18,7 +18,7 @@ export class FakeFailure extends Error {
   }
 }
 
-/** The words of a real Triton 2.51 whose python process has died (verified-serving T2). */
+/** The words of a real Triton 2.51 whose python process has died. */
 export const STUB_DEAD_WORDS = "Stub process 'ranker_0_0' is not healthy.";
 
 /**

@@ -44,8 +44,8 @@ export class ControlPlaneFixture {
     return admin;
   }
 
-  envoy(plane: ControlPlane, names: readonly string[]): PretendedEnvoy {
-    const envoy = new PretendedEnvoy(plane.adsAddress, names);
+  envoy(plane: ControlPlane, names: readonly string[], behaviour: EnvoyBehaviour = {}): PretendedEnvoy {
+    const envoy = new PretendedEnvoy(plane.adsAddress, names, behaviour);
     this.#cleanUps.push(() => envoy.close());
     return envoy;
   }
@@ -57,22 +57,38 @@ export class ControlPlaneFixture {
     return batcher;
   }
 
+  /** Runs before what was started earlier is closed. */
+  onCleanUp(cleanUp: () => void): void {
+    this.#cleanUps.push(cleanUp);
+  }
+
   async cleanUp(): Promise<void> {
     for (const cleanUp of this.#cleanUps.splice(0).reverse()) await cleanUp();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
 
-/** Takes all resources as an Envoy would, and accepts them. */
+export interface EnvoyBehaviour {
+  /** Its node id; `envoy-1` by default. */
+  readonly nodeId?: string;
+  /** Words with which it refuses a response; undefined accepts it, SILENCE leaves it without an answer. */
+  readonly refusal?: (response: DeltaDiscoveryResponse) => string | typeof SILENCE | undefined;
+}
+
+export const SILENCE = Symbol("no answer");
+
+/** Takes all resources as an Envoy would, and accepts them unless told otherwise. */
 export class PretendedEnvoy {
   /** By type and name: the encoded resource. */
   readonly held = new Map<string, string>();
   readonly #client: AggregatedDiscoveryServiceClient;
   readonly #call: ClientDuplexStream<DeltaDiscoveryRequest, DeltaDiscoveryResponse>;
   readonly #endpoints = new Set<string>();
+  readonly #behaviour: EnvoyBehaviour;
 
   /** @param names resources that are asked for by name, besides endpoints: `routes/ranker`, `gate` */
-  constructor(address: string, names: readonly string[]) {
+  constructor(address: string, names: readonly string[], behaviour: EnvoyBehaviour = {}) {
+    this.#behaviour = behaviour;
     this.#client = new AggregatedDiscoveryServiceClient(address, credentials.createInsecure(), {
       "grpc.max_receive_message_length": -1,
       "grpc.use_local_subchannel_pool": 1,
@@ -97,13 +113,21 @@ export class PretendedEnvoy {
   }
 
   #ask(typeUrl: string, resourceNamesSubscribe: readonly string[]): void {
-    const node = { id: "envoy-1" };
+    const node = { id: this.#behaviour.nodeId ?? "envoy-1" };
     this.#call.write(
       DeltaDiscoveryRequest.fromPartial({ typeUrl, node, resourceNamesSubscribe: [...resourceNamesSubscribe] }),
     );
   }
 
-  #take({ typeUrl, nonce, resources, removedResources }: DeltaDiscoveryResponse): void {
+  #take(response: DeltaDiscoveryResponse): void {
+    const { typeUrl, nonce, resources, removedResources } = response;
+    const refusal = this.#behaviour.refusal?.(response);
+    if (refusal === SILENCE) return;
+    if (refusal !== undefined) {
+      const errorDetail = { code: 13, message: refusal };
+      this.#call.write(DeltaDiscoveryRequest.fromPartial({ typeUrl, responseNonce: nonce, errorDetail }));
+      return;
+    }
     for (const { name, resource } of resources) {
       this.held.set(`${typeUrl} ${name}`, Buffer.from(resource?.value ?? []).toString("latin1"));
       if (typeUrl === CLUSTER_TYPE && !this.#endpoints.has(name)) {

@@ -1,6 +1,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { Finding } from "./registry/state.js";
 import type { ReplicaSession } from "./replicas/replica-session.js";
+import { observeLoadReports } from "./telemetry/load-metrics.js";
+import type { LoadReports } from "./telemetry/load-reports.js";
+import type { PushTimes } from "./telemetry/push-latency.js";
 import { createXdsMetrics, type XdsMetrics } from "./xds/xds-metrics.js";
 
 /** What metrics read when somebody scrapes. */
@@ -8,6 +11,11 @@ export interface MetricSources {
   readonly revision: () => bigint;
   readonly findings: () => readonly Finding[];
   readonly sessions: () => readonly ReplicaSession[];
+  readonly loads: LoadReports;
+  /** Open load report streams. */
+  readonly loadStreams: () => number;
+  /** Whether the published state has a cluster. */
+  readonly hasCluster: (name: string) => boolean;
 }
 
 /** What the control plane counts, and the texts of it. */
@@ -15,11 +23,16 @@ export interface ControlPlaneMetrics {
   readonly registry: Registry;
   readonly xds: XdsMetrics;
   adminCalled(method: string, status: string): void;
+  /** An Envoy took a response that a change of the registry led to. */
+  pushed(typeUrl: string, times: PushTimes): void;
   /** A registry state was planned, translated and published, or at least tried. */
   applied(tookMs: number): void;
   /** From here on scrapes see these. */
   observe(sources: MetricSources): void;
 }
+
+/** From a push in a small mesh to one that waits for others as long as it may. */
+const PUSH_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3, 5, 10];
 
 /** All metrics of one control plane, in a registry of their own. */
 export function createControlPlaneMetrics(): ControlPlaneMetrics {
@@ -38,16 +51,34 @@ export function createControlPlaneMetrics(): ControlPlaneMetrics {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
     registers,
   });
+  const pushHistogram = (name: string, help: string) =>
+    new Histogram({ name, help, labelNames: ["type"], buckets: PUSH_BUCKETS_SECONDS, registers });
+  const wireSeconds = pushHistogram(
+    "servemesh_xds_wire_seconds",
+    "Time from a change of the registry to a response that it led to",
+  );
+  const pushSeconds = pushHistogram(
+    "servemesh_xds_push_seconds",
+    "Time from a change of the registry to an Envoy's acceptance",
+  );
   return {
     registry,
     xds: createXdsMetrics(registry),
     adminCalled: (method, status) => adminCalls.inc({ method, status }),
+    pushed: (typeUrl, { toWireMs, toAckMs }) => {
+      const type = typeUrl.slice(typeUrl.lastIndexOf(".") + 1);
+      wireSeconds.observe({ type }, toWireMs / 1_000);
+      pushSeconds.observe({ type }, toAckMs / 1_000);
+    },
     applied: (tookMs) => applySeconds.observe(tookMs / 1_000),
-    observe: (sources) => observe(sources, registers),
+    observe: (sources) => {
+      observe(sources, registers);
+      observeLoadReports(registry, sources.loads, sources.hasCluster);
+    },
   };
 }
 
-function observe({ revision, findings, sessions }: MetricSources, registers: Registry[]): void {
+function observe({ revision, findings, sessions, loadStreams }: MetricSources, registers: Registry[]): void {
   new Gauge({
     name: "servemesh_registry_revision",
     help: "Revision of the registry that is served",
@@ -74,6 +105,14 @@ function observe({ revision, findings, sessions }: MetricSources, registers: Reg
     registers,
     collect() {
       this.set(sessions().length);
+    },
+  });
+  new Gauge({
+    name: "servemesh_load_streams",
+    help: "Envoys that report their load",
+    registers,
+    collect() {
+      this.set(loadStreams());
     },
   });
   for (const [name, help, field, scale] of [

@@ -5,6 +5,7 @@ import { Server } from "@grpc/grpc-js";
 import { restDescriptorPath } from "@servemesh/proto/sources";
 import { loadGateModule } from "@servemesh/wasm-filters";
 import { addAdminService, REQUEST_MAX_BYTES } from "./admin/admin-service.js";
+import { addClientStatusService } from "./admin/client-status.js";
 import { type ControlPlaneMetrics, createControlPlaneMetrics } from "./control-plane-metrics.js";
 import { type GateTools, gateToolsOf } from "./gate-compiler.js";
 import { type Address, formatAddress } from "./platform/address.js";
@@ -20,13 +21,18 @@ import { Registry } from "./registry/registry.js";
 import type { Finding } from "./registry/state.js";
 import type { Store } from "./registry/store.js";
 import { ReplicaService } from "./replicas/replica-service.js";
+import { CLUSTER_TYPE } from "./snapshot/resource-types.js";
+import { LoadReports, type LoadSum } from "./telemetry/load-reports.js";
+import { PushLatency } from "./telemetry/push-latency.js";
+import { NodeBook, tellAll } from "./xds/csds-node-book.js";
+import { LrsServer } from "./xds/lrs-server.js";
 import type { NodeStatus, SettleReport } from "./xds/xds-server.js";
 import { createXdsPipeline, type XdsPipeline } from "./xds-pipeline.js";
 
 export interface ControlPlaneOptions {
   /** Folder of the embedded store; made if absent. */
   readonly store: string;
-  /** ADS for Envoys and ReplicaService for batchers, in plain text. */
+  /** ADS and load reports of Envoys, ReplicaService for batchers, in plain text. */
   readonly ads: Address;
   /** AdminService, in plain text. */
   readonly admin: Address;
@@ -61,6 +67,8 @@ export interface ControlPlane {
   /** Everything that is wrong now: records, plan, gateways, replicas. */
   findings(): Finding[];
   nodes(): NodeStatus[];
+  /** What Envoys report of their calls, by cluster: the sums of all that are connected or left a moment ago. */
+  loads(): ReadonlyMap<string, LoadSum>;
   /** Waits until every connected Envoy took or refused what the registry says now. */
   whenSettled(timeoutMs: number): Promise<SettleReport>;
   /** Ends everything in order. Envoys and batchers keep what they have; records of replicas stay. */
@@ -128,6 +136,10 @@ class ControlPlaneProcess implements ControlPlane {
   readonly #options: ControlPlaneOptions;
   readonly #parts: Parts;
   readonly #metrics: ControlPlaneMetrics = createControlPlaneMetrics();
+  readonly #nodeBook: NodeBook;
+  readonly #loads = new LoadReports();
+  readonly #lrs: LrsServer;
+  readonly #pushes: PushLatency;
   readonly #pipeline: XdsPipeline;
   readonly #adsServer = new Server(ADS_SERVER_OPTIONS);
   readonly #adminServer = new Server(ADMIN_SERVER_OPTIONS);
@@ -146,13 +158,20 @@ class ControlPlaneProcess implements ControlPlane {
     this.#options = options;
     this.#parts = parts;
     const { clock, logger, gate, transcoderDescriptor } = parts;
+    this.#nodeBook = new NodeBook(clock);
+    this.#pushes = new PushLatency(
+      () => clock.nowMs(),
+      (typeUrl, times) => this.#metrics.pushed(typeUrl, times),
+    );
     this.#pipeline = createXdsPipeline({
+      observer: tellAll(this.#nodeBook, this.#pushes),
       clock,
       logger,
       gate,
       metrics: this.#metrics.xds,
       transcoderDescriptor,
     });
+    this.#lrs = new LrsServer({ clock, logger, sink: this.#loads });
     this.#publishing = debounce(
       clock,
       () => publishTimes(this.#tookMs),
@@ -182,6 +201,10 @@ class ControlPlaneProcess implements ControlPlane {
     return this.#pipeline.server.status();
   }
 
+  loads(): ReadonlyMap<string, LoadSum> {
+    return this.#loads.clusterSums();
+  }
+
   whenSettled(timeoutMs: number): Promise<SettleReport> {
     // What was written a moment ago may still wait for its burst to end.
     this.#publishing.cancel();
@@ -199,25 +222,37 @@ class ControlPlaneProcess implements ControlPlane {
     this.#registry = registry;
     const replicas = new ReplicaService({ registry, clock, logger });
     this.#replicas = replicas;
-    registry.onChange(() => this.#publishing.ask());
+    registry.onChange(() => {
+      this.#pushes.changed();
+      this.#publishing.ask();
+    });
     this.#publish();
     this.#metrics.observe({
       revision: () => registry.state.revision,
       findings: () => this.findings(),
       sessions: () => replicas.sessions,
+      loads: this.#loads,
+      loadStreams: () => this.#lrs.streamCount,
+      hasCluster: (name) => this.#pipeline.server.snapshot?.byType[CLUSTER_TYPE].has(name) ?? false,
     });
-    addAdminService(this.#adminServer, {
-      registry,
+    const adminCalls = {
       token,
+      logger,
+      called: (method: string, status: string) => this.#metrics.adminCalled(method, status),
+      xdsNodes: () => this.#nodeBook.nodes(),
+    };
+    addAdminService(this.#adminServer, {
+      ...adminCalls,
+      registry,
       random,
       clock,
-      logger,
       findings: () => this.findings(),
       nodes: () => this.nodes().map((node) => ({ ...node, types: [...node.types] })),
-      called: (method, status) => this.#metrics.adminCalled(method, status),
     });
+    addClientStatusService(this.#adminServer, adminCalls);
     this.#pipeline.server.addTo(this.#adsServer);
     replicas.addTo(this.#adsServer);
+    this.#lrs.addTo(this.#adsServer);
     await this.#openPorts();
     const { adsAddress, adminAddress, healthPort } = this;
     logger.info({ ads: adsAddress, admin: adminAddress, healthPort, revision: `${registry.state.revision}` }, "ready");
@@ -244,6 +279,7 @@ class ControlPlaneProcess implements ControlPlane {
     this.#publishing.cancel();
     await this.#replicas?.close();
     this.#pipeline.server.close();
+    this.#lrs.close();
     await Promise.all([shutDownServer(this.#adminServer, GRACE_MS), shutDownServer(this.#adsServer, GRACE_MS)]);
     await this.#health?.close();
     this.#registry?.close();
@@ -255,6 +291,7 @@ class ControlPlaneProcess implements ControlPlane {
     const { clock } = this.#parts;
     const { accessLog } = this.#options;
     const beganMs = clock.nowMs();
+    this.#pushes.publishing();
     // Gateways have a working directory of their own.
     const settings = accessLog === undefined ? {} : { accessLogPath: resolve(accessLog) };
     this.#applied = this.#pipeline.apply(this.#registry.state, settings);

@@ -36,13 +36,22 @@ export class GateCompiler {
   readonly #tools: GateTools;
   #lastGood: Uint8Array | undefined;
   #tried = { digest: "", problem: "" };
+  #latest: { readonly gate: GateConfig; readonly compiled: CompiledGate } | undefined;
 
   constructor(tools: GateTools) {
     this.#tools = tools;
   }
 
-  /** A model or tenant that cannot be written is left out with a finding, so that it never blocks the others. */
+  /**
+   * A model or tenant that cannot be written is left out with a finding, so that it never blocks the others. The same
+   * configuration object as the last time has the same result: plans keep it while nothing in it changes.
+   */
   compile(gate: GateConfig): CompiledGate {
+    if (this.#latest?.gate !== gate) this.#latest = { gate, compiled: this.#compile(gate) };
+    return this.#latest.compiled;
+  }
+
+  #compile(gate: GateConfig): CompiledGate {
     const whole = this.#try(gate);
     if (whole === undefined) return { config: this.#lastGood, findings: [] };
     const { sound, findings } = this.#withoutUnsound(gate);
@@ -59,7 +68,8 @@ export class GateCompiler {
       const digest = contentHash(config);
       if (digest !== this.#tried.digest) this.#tried = { digest, problem: this.#tools.dryRun(config) ?? "" };
       if (this.#tried.problem !== "") return this.#tried.problem;
-      this.#lastGood = config;
+      // Equal bytes stay the same object, so that what was made of them can be kept.
+      if (this.#lastGood === undefined || Buffer.compare(this.#lastGood, config) !== 0) this.#lastGood = config;
       return undefined;
     } catch (error) {
       return error instanceof Error ? error.message : String(error);

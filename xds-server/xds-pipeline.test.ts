@@ -1,7 +1,7 @@
 import { loadGateModule } from "@servemesh/wasm-filters";
 import { describe, expect, it } from "vitest";
 import { type GateTools, gateToolsOf } from "./gate-compiler.js";
-import { rankerFixture, stateOf } from "./plan/state-fixture.js";
+import { rankerFixture, stateOf, withWeights } from "./plan/state-fixture.js";
 import { systemClock } from "./platform/clock.js";
 import type { Finding, RegistryState } from "./registry/state.js";
 import { EXTENSION_TYPE, ROUTE_TYPE } from "./snapshot/resource-types.js";
@@ -58,6 +58,32 @@ describe("createXdsPipeline", () => {
     expect(pipeline.dryRuns()).toBe(1);
     pipeline.apply(stateOf(oneMore), {});
     expect(pipeline.dryRuns()).toBe(2);
+  });
+
+  it("compiles the gate only when something that it knows of changed", () => {
+    let compiled = 0;
+    const pipeline = pipelineWith({
+      compile: ({ models }) => {
+        compiled += 1;
+        return Buffer.from(models.map(({ name }) => name).join());
+      },
+    });
+    pipeline.apply(stateOf(ranker), {});
+    pipeline.apply(stateOf(withWeights(ranker, 90, 10)), {});
+    pipeline.apply(stateOf({ ...ranker, ready: {} }), {});
+    expect(compiled).toBe(1);
+    pipeline.apply(stateOf({ ...ranker, aliases: otherAliases }), {});
+    expect(compiled).toBe(2);
+  });
+
+  it("publishes nothing when a state comes to what is published", () => {
+    const pipeline = pipelineWith();
+    pipeline.apply(stateOf(ranker), {});
+    const { snapshot } = pipeline.server;
+    const plan = pipeline.plan();
+    expect(pipeline.apply({ ...stateOf(ranker), revision: 9n }, {})).toHaveLength(1);
+    expect(pipeline.server.snapshot).toBe(snapshot);
+    expect(pipeline.plan()).toBe(plan);
   });
 
   it("keeps the last good gate when the next one does not start, and publishes the rest", () => {

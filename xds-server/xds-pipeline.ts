@@ -3,7 +3,7 @@ import type { MeshPlan } from "./plan/mesh-plan.js";
 import { planMesh } from "./plan/plan.js";
 import type { Finding, RegistryState } from "./registry/state.js";
 import { buildSnapshot, inconsistencies, type Snapshot } from "./snapshot/snapshot.js";
-import { translate } from "./translate/translate.js";
+import { type TranslateSettings, type Translation, translate } from "./translate/translate.js";
 import { XdsServer, type XdsServerDeps } from "./xds/xds-server.js";
 
 export interface XdsPipelineDeps extends XdsServerDeps {
@@ -31,31 +31,42 @@ export interface XdsPipeline {
 
 /** What was published last. */
 interface Published {
-  readonly plan: MeshPlan;
+  readonly translation: Translation;
   readonly snapshot: Snapshot;
 }
 
-/** Wires registry state → plan → translate → snapshot → xds. */
+/**
+ * Wires registry state → plan → translate → snapshot → xds. Each stage gets what it made last and repeats only what changed
+ * since, so a change costs the same in a mesh of 10 and of 5,000 models.
+ */
 export function createXdsPipeline(deps: XdsPipelineDeps): XdsPipeline {
   const server = new XdsServer(deps);
   const gate = new GateCompiler(deps.gate);
   let published: Published | undefined;
 
+  const translateWith = (plan: MeshPlan, settings: TranslateSettings): Translation => ({
+    plan,
+    settings,
+    resources: translate(plan, settings, published?.translation),
+  });
+
   const apply = (state: RegistryState, settings: XdsPipelineSettings): readonly Finding[] => {
     try {
-      const plan = planMesh(state, published?.plan);
+      const plan = planMesh(state, published?.translation.plan);
       const compiled = gate.compile(plan.gate);
-      const resources = translate(plan, {
+      const findings = [...plan.findings, ...compiled.findings];
+      const translation = translateWith(plan, {
         ...settings,
         transcoderDescriptor: deps.transcoderDescriptor,
         gate: compiled.config === undefined ? undefined : { module: deps.gate.module, config: compiled.config },
       });
-      const snapshot = buildSnapshot(resources, published?.snapshot);
+      const snapshot = buildSnapshot(translation.resources, published?.snapshot);
       const problems = inconsistencies(snapshot);
-      if (problems.length > 0) return [...plan.findings, ...compiled.findings, ...problems.map(notPublished)];
-      published = { plan, snapshot };
-      server.setSnapshot(snapshot);
-      return [...plan.findings, ...compiled.findings];
+      if (problems.length > 0) return [...findings, ...problems.map(notPublished)];
+      const isNews = snapshot !== published?.snapshot;
+      published = { translation, snapshot };
+      if (isNews) server.setSnapshot(snapshot);
+      return findings;
     } catch (error) {
       // A mistake of ours must not take the mesh down with it.
       const problem = error instanceof Error ? error.message : String(error);
@@ -64,7 +75,7 @@ export function createXdsPipeline(deps: XdsPipelineDeps): XdsPipeline {
     }
   };
 
-  return { apply, server, plan: () => published?.plan };
+  return { apply, server, plan: () => published?.translation.plan };
 }
 
 function notPublished(problem: string): Finding {

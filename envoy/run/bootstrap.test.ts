@@ -38,6 +38,15 @@ describe("createBootstrap", () => {
     expect(addresses).toEqual(["127.0.0.1", "127.0.0.1"]);
   });
 
+  it("reports its load to the control plane", () => {
+    expect(createBootstrap(OPTIONS)).toMatchObject({
+      cluster_manager: {
+        load_stats_config: { api_type: "GRPC", grpc_services: [{ envoy_grpc: { cluster_name: "control-plane" } }] },
+      },
+      static_resources: { clusters: [{ name: "control-plane" }] },
+    });
+  });
+
   it("comes back to a restarted control plane within a second", () => {
     expect(createBootstrap(OPTIONS)).toMatchObject({
       node: { id: "gateway-1" },

@@ -43,6 +43,14 @@ export function createBootstrap(options: BootstrapOptions): object {
       cds_config: { ads: {}, resource_api_version: "V3" },
       lds_config: { ads: {}, resource_api_version: "V3" },
     },
+    // Envoy tells once a second what became of its calls, per cluster: what it sees of replicas that hang or are gone.
+    cluster_manager: {
+      load_stats_config: {
+        api_type: "GRPC",
+        transport_api_version: "V3",
+        grpc_services: [{ envoy_grpc: { cluster_name: CONTROL_PLANE } }],
+      },
+    },
     static_resources: { clusters: [controlPlaneCluster(options.controlPlanePort)] },
     overload_manager: overloadManager(options),
   };

@@ -4,6 +4,8 @@ import {
   CreateTenantRequest,
   type CreateTenantResponse,
   type DeepPartial,
+  DumpXdsRequest,
+  type DumpXdsResponse,
   GetAliasRequest,
   type GetAliasResponse,
   GetModelRequest,
@@ -11,6 +13,7 @@ import {
   type GetStatusResponse,
   type ListModelsResponse,
   type ListTenantsResponse,
+  type ListXdsNodesResponse,
   MoveStageRequest,
   type MoveStageResponse,
   PutGatewayRequest,
@@ -59,6 +62,8 @@ export interface AdminClient {
   getAlias(request: DeepPartial<GetAliasRequest>): Promise<GetAliasResponse>;
   putGateway(request: DeepPartial<PutGatewayRequest>): Promise<PutGatewayResponse>;
   getStatus(): Promise<GetStatusResponse>;
+  listXdsNodes(): Promise<ListXdsNodesResponse>;
+  dumpXds(request: DeepPartial<DumpXdsRequest>): Promise<DumpXdsResponse>;
   close(): void;
 }
 
@@ -130,6 +135,11 @@ export function createAdminClient({ address, token, timeoutMs = DEFAULT_TIMEOUT_
         client.putGateway(PutGatewayRequest.fromPartial(request as object), given.metadata, given.options, done),
       ),
     getStatus: () => promise((given, done) => client.getStatus({}, given.metadata, given.options, done)),
+    listXdsNodes: () => promise((given, done) => client.listXdsNodes({}, given.metadata, given.options, done)),
+    dumpXds: (request) =>
+      promise((given, done) =>
+        client.dumpXds(DumpXdsRequest.fromPartial(request as object), given.metadata, given.options, done),
+      ),
     close: () => client.close(),
   };
 }

@@ -4,6 +4,7 @@ import { Stage } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.
 import { pino } from "pino";
 import { ManualClock } from "../platform/manual-clock.js";
 import { TestRegistry } from "../registry/registry-fixture.js";
+import type { ObservedNode } from "../xds/csds-node-book.js";
 import { type AdminClient, type AdminError, createAdminClient } from "./admin-client.js";
 import { addAdminService, REQUEST_MAX_BYTES } from "./admin-service.js";
 
@@ -20,6 +21,8 @@ export const SERVING = {
 export class AdminFixture {
   /** `Method STATUS` of each answered call. */
   readonly called: string[] = [];
+  /** What the server says of connected Envoys. */
+  xdsNodes: readonly ObservedNode[] = [];
   readonly admin: AdminClient;
 
   private constructor(
@@ -50,6 +53,7 @@ export class AdminFixture {
       nodes: () => [
         { nodeId: "envoy-1", types: [{ typeUrl: "t", sentVersion: "2", ackedVersion: "1", nack: "bad weight" }] },
       ],
+      xdsNodes: () => fixture.xdsNodes,
       called: (method, status) => fixture.called.push(`${method} ${status}`),
     });
     return fixture;

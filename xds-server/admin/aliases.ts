@@ -6,7 +6,7 @@ import type {
 import type { Alias } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
 import { DEFAULT_ALIAS } from "@servemesh/proto/names";
 import { judgeAlias } from "../plan/alias-policy.js";
-import { DEFAULT_DEADLINE_MS } from "../plan/plan.js";
+import { DEFAULT_DEADLINE_MS } from "../plan/model-plan.js";
 import { formatKey } from "../registry/keys.js";
 import type { Registry } from "../registry/registry.js";
 import { RegistryError } from "../registry/registry-error.js";

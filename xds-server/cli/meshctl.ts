@@ -13,6 +13,7 @@ import { Command, Option } from "commander";
 import { type AdminClient, AdminError, createAdminClient } from "../admin/admin-client.js";
 import { readToken } from "../platform/token-file.js";
 import { SOFTWARE_VERSION } from "../platform/version.js";
+import type { Answer, Ask } from "./answer.js";
 import {
   parseAliasRef,
   parseList,
@@ -23,6 +24,7 @@ import {
   parseVersionArgument,
 } from "./arguments.js";
 import { showAlias, showModel, showModels, showStatus, showTenants } from "./show.js";
+import { addXdsCommands } from "./xds-commands.js";
 
 interface GlobalFlags {
   readonly address: string;
@@ -38,12 +40,6 @@ interface AliasFlags {
   readonly expectedRevision?: bigint;
 }
 
-/** An answer in both forms. */
-interface Answer {
-  readonly json: unknown;
-  readonly text: string;
-}
-
 const EXAMPLES = `
 Examples:
   meshctl status
@@ -52,6 +48,7 @@ Examples:
   meshctl alias show ranker
   meshctl alias set ranker@prod 41=95,42=5 --fallback ranker-lite:1 --shadow 43
   meshctl alias set ranker@prod 41=100,42=0 --expected-revision 17
+  meshctl xds dump gateway-1 --type rds --full
 
 Exit status: 0 done, 1 refused or failed, 2 wrong command line.`;
 
@@ -71,6 +68,7 @@ export function createMeshctl(print: (text: string) => void): Command {
   addTenantCommands(program, ask);
   addModelCommands(program, ask);
   addAliasCommands(program, ask);
+  addXdsCommands(program, ask);
   program
     .command("status")
     .description("Envoys, replicas, and everything that is wrong")
@@ -83,8 +81,6 @@ export function createMeshctl(print: (text: string) => void): Command {
     );
   return program;
 }
-
-type Ask = (command: Command, question: (client: AdminClient, address: string) => Promise<Answer>) => Promise<void>;
 
 async function answer(
   flags: GlobalFlags,

@@ -65,7 +65,8 @@ function choose(record: Alias, lastGood: AliasPolicy | undefined, context: Alias
   const verdict = judgeAlias(record, context.modelDeadlineMs, context.state);
   const findings = [...verdict.errors, ...verdict.warnings];
   if (verdict.errors.length > 0) {
-    return { policy: lastGood ?? verdict.allowed, isLastGood: lastGood !== undefined, findings };
+    const isLastGood = lastGood !== undefined && !isDeepStrictEqual(lastGood, verdict.allowed);
+    return { policy: lastGood ?? verdict.allowed, isLastGood, findings };
   }
   const { allowed } = verdict;
   const missing =

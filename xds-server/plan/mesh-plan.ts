@@ -11,7 +11,7 @@ export interface MeshPlan {
   readonly models: readonly ModelPlan[];
   /** Every version that a route may name, with or without endpoints; sorted by cluster name. */
   readonly clusters: readonly ClusterPlan[];
-  /** All ready batchers, for server-level calls (live, ready, metadata). */
+  /** Ready batchers for server-level calls (live, ready, metadata): all of them, or 64 of more. */
   readonly server: readonly Endpoint[];
   /** Undefined while no usable gateway record exists: then no port opens. */
   readonly gateway: GatewayPlan | undefined;

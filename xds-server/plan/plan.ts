@@ -1,131 +1,162 @@
-import {
-  type Alias,
-  type Model,
-  type ModelVersion,
-  Stage,
-} from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
-import { DEFAULT_ALIAS } from "@servemesh/proto/names";
+import { isDeepStrictEqual } from "node:util";
+import { changesBetween, type EntryChange, type LayeredMap } from "../platform/layered-map.js";
 import type { Finding, RegistryState } from "../registry/state.js";
-import { planAliases } from "./alias-plan.js";
-import { pinnedRoute } from "./alias-routes.js";
-import { type ReadyEndpoints, readyEndpoints, unionOf } from "./endpoints.js";
+import { nameSameVersions, planClusters, withClusterEndpoints } from "./cluster-plans.js";
+import { fallbacksOf, withFallbacks } from "./dependents.js";
+import { withReplicas } from "./endpoints.js";
 import { planGate } from "./gate-plan.js";
 import { planGateway } from "./gateway-plan.js";
-import { isUnreadable } from "./last-good.js";
-import type { ClusterPlan, MeshPlan, ModelPlan, RoutePlan } from "./mesh-plan.js";
-import { clusterName, modelOf } from "./names.js";
+import { regroup } from "./groups.js";
+import type { Endpoint, MeshPlan, ModelPlan, RoutePlan } from "./mesh-plan.js";
+import { type PlannedModel, planModel } from "./model-plan.js";
+import { positionOf, replaceNamed } from "./named-list.js";
+import { modelOf } from "./names.js";
+import { type PlanMemo, recall, remember } from "./plan-memo.js";
+import { changesOf, haveNamesChanged, type RegistryChanges } from "./registry-changes.js";
+import { withEndpoints } from "./server-endpoints.js";
 
-/** Limit of a call in ms for a model that names none. */
-export const DEFAULT_DEADLINE_MS = 10_000;
+const NO_PLAN: MeshPlan = {
+  models: [],
+  clusters: [],
+  server: [],
+  gateway: undefined,
+  gate: { models: [], tenants: [] },
+  findings: [],
+};
 
 /**
  * Plans the mesh from one registry state. Pure; never throws for what a record says: each problem is a finding, and one
  * bad record never touches another model.
+ *
+ * Only models are planned of which something changed: their own records, whether a version of theirs is ready, or a version
+ * that they fall back on. All else is shared with the plan before, object by object, so that later stages can do the same;
+ * when nothing changed the plan is the one before.
  * @param previous the plan in force, from which last good aliases, models and listeners are kept
  */
 export function planMesh(state: RegistryState, previous?: MeshPlan): MeshPlan {
-  const { endpoints, findings: replicaFindings } = readyEndpoints(state);
-  const findings: Finding[] = [...state.findings, ...replicaFindings];
-  const models: ModelPlan[] = [];
-  const before = new Map((previous?.models ?? []).map((plan) => [plan.model, plan]));
-  const belongings = belongingsOf(state);
-  for (const [model, record] of modelRecords(state, before)) {
-    const planned = planModel(record, belongings.get(model) ?? NO_BELONGINGS, state, endpoints, before.get(model));
-    findings.push(...planned.findings);
-    models.push(planned.plan);
-  }
-  findings.push(...orphanFindings(state));
+  const before = previous ?? NO_PLAN;
+  const { memo, isKnown } = recall(previous);
+  const changes = changesOf(memo.state, state);
+  const records = withRecords(memo, changes);
+  const { endpoints } = records.replicas;
+  const isPartial = isKnown && !changes.findings;
+  const affected = isPartial ? affectedModels(changes, records, memo) : allModels(state, before);
+  const planned = planModels(affected, state, records, before);
+  const plans = new Map([...planned].map(([model, { plan }]) => [model, plan]));
+  const models = replaceNamed(before.models, plans, nameOfModel);
+  const namesSameClusters =
+    isKnown && [...plans].every(([model, plan]) => nameSameVersions(planOf(before, model), plan));
+  const troubled = withFindings(memo.troubled, planned);
+  const orphans = isKnown && !haveNamesChanged(changes) ? memo.orphans : orphanFindings(state);
   const { gateway, findings: gatewayFindings } = planGateway(state, previous?.gateway);
-  findings.push(...gatewayFindings, ...signatureFinding(state));
-  return {
+  const plan: MeshPlan = {
     models,
-    clusters: planClusters(models, endpoints),
-    server: unionOf(endpoints),
-    gateway,
-    gate: planGate(models, state),
-    findings,
+    clusters: namesSameClusters
+      ? withClusterEndpoints(before.clusters, endpoints, records.endpointChanges)
+      : planClusters(models, endpoints, before.clusters),
+    server: records.server.chosen,
+    gateway: isDeepStrictEqual(gateway, before.gateway) ? before.gateway : gateway,
+    gate: planGate(plans, state, before.gate, isKnown && memo.state.tenants === state.tenants),
+    findings: [
+      ...state.findings,
+      ...inOrder(records.replicas.troubled),
+      ...inOrder(troubled),
+      ...orphans,
+      ...gatewayFindings,
+      ...signatureFinding(state),
+    ],
+  };
+  const dependents = withFallbacks(
+    memo.dependents,
+    [...plans].map(([model, now]) => [model, fallbacksOf(records.aliases.get(model)?.values() ?? [], now)]),
+  );
+  const result = previous !== undefined && areSame(plan, previous) ? previous : plan;
+  const { aliases, versions, replicas, server } = records;
+  return remember(result, { state, aliases, versions, replicas, server, dependents, troubled, orphans });
+}
+
+/** What models are planned from, brought up to date. */
+type Records = Pick<PlanMemo, "aliases" | "versions" | "replicas" | "server"> & {
+  readonly endpointChanges: readonly EntryChange<readonly Endpoint[]>[];
+};
+
+function withRecords(memo: PlanMemo, changes: RegistryChanges): Records {
+  const replicas = withReplicas(memo.replicas, changes.replicas);
+  const endpointChanges = changesBetween(memo.replicas.endpoints, replicas.endpoints);
+  return {
+    aliases: regroup(memo.aliases, changes.aliases, ({ model }) => model),
+    versions: regroup(memo.versions, changes.versions, ({ model }) => model),
+    replicas,
+    endpointChanges,
+    server: withEndpoints(memo.server, endpointChanges),
   };
 }
 
-/** Today's models and those whose record became unreadable, sorted by name. */
-function modelRecords(state: RegistryState, before: ReadonlyMap<string, ModelPlan>): [string, Model][] {
-  const records = new Map<string, Model>();
-  for (const [name, { value }] of state.models) records.set(name, value);
-  for (const [name, plan] of before) {
-    if (!records.has(name) && isUnreadable(state, `models/${name}`, name)) records.set(name, plan.record);
+/** Models whose plan may come out differently: those that own what changed, and those that fall back on it. */
+function affectedModels(changes: RegistryChanges, { endpointChanges }: Records, memo: PlanMemo): Set<string> {
+  const affected = new Set(changes.models.map(({ key }) => key));
+  for (const { before, after } of changes.aliases) {
+    if (before !== undefined) affected.add(before.value.model);
+    if (after !== undefined) affected.add(after.value.model);
   }
-  return [...records].sort(([a], [b]) => (a < b ? -1 : 1));
-}
-
-/** Records of one model, collected once, so that planning many models stays linear. */
-interface Belongings {
-  readonly aliases: Alias[];
-  /** Versions that callers may pin: those in stage staging or production. */
-  readonly served: ModelVersion[];
-}
-
-const NO_BELONGINGS: Belongings = { aliases: [], served: [] };
-
-function belongingsOf(state: RegistryState): ReadonlyMap<string, Belongings> {
-  const byModel = new Map<string, Belongings>();
-  const of = (model: string): Belongings => {
-    const known = byModel.get(model) ?? { aliases: [], served: [] };
-    byModel.set(model, known);
-    return known;
-  };
-  for (const { value } of state.aliases.values()) of(value.model).aliases.push(value);
-  for (const [reference, { value }] of state.versions) {
-    if (isServed(state.stages.get(reference))) of(value.model).served.push(value);
+  // A route names clusters, not endpoints: how many are ready does not matter, only whether any is.
+  const cameOrWent = endpointChanges.filter(({ before, after }) => before === undefined || after === undefined);
+  for (const { key } of [...changes.versions, ...changes.stages, ...cameOrWent]) {
+    affected.add(modelOf(key));
+    for (const model of memo.dependents.models.get(key) ?? []) affected.add(model);
   }
-  return byModel;
+  return affected;
 }
 
-function isServed(stage: Stage | undefined): boolean {
-  return stage === Stage.STAGE_STAGING || stage === Stage.STAGE_PRODUCTION;
+function allModels(state: RegistryState, before: MeshPlan): Set<string> {
+  return new Set([...state.models.keys(), ...before.models.map(nameOfModel)]);
 }
 
-function planModel(
-  record: Model,
-  { aliases: records, served }: Belongings,
+function planModels(
+  names: ReadonlySet<string>,
   state: RegistryState,
-  endpoints: ReadyEndpoints,
-  previous: ModelPlan | undefined,
-): { plan: ModelPlan; findings: Finding[] } {
-  const model = record.name;
-  const deadlineMs = record.slo?.deadlineMs || DEFAULT_DEADLINE_MS;
-  const context = { model, modelDeadlineMs: deadlineMs, records, state, endpoints, previous };
-  const { aliases, findings } = planAliases(context);
-  const defaultAlias = record.defaultAlias || DEFAULT_ALIAS;
-  if (!aliases.some((plan) => plan.alias === defaultAlias)) {
-    const message = `the default alias ${model}@${defaultAlias} does not exist, so the bare name is not found; set that alias or another default_alias`;
-    findings.push({ severity: "warning", subject: model, message });
+  records: Records,
+  before: MeshPlan,
+): ReadonlyMap<string, PlannedModel> {
+  const planned = new Map<string, PlannedModel>();
+  for (const name of names) {
+    const context = {
+      state,
+      endpoints: records.replicas.endpoints,
+      aliases: records.aliases.get(name)?.values() ?? [],
+      versions: records.versions.get(name)?.values() ?? [],
+      previous: planOf(before, name),
+    };
+    planned.set(name, planModel(name, context));
   }
-  const pinned = [...served]
-    .sort((a, b) => (a.version < b.version ? -1 : 1))
-    .map(({ version }) => pinnedRoute(`${model}:${version}`, deadlineMs, endpoints));
-  return { plan: { model, record, deadlineMs, aliases, pinned }, findings };
+  return planned;
 }
 
-/** One cluster per version that some route may name. A last good split may still name an archived one. */
-function planClusters(models: readonly ModelPlan[], endpoints: ReadyEndpoints): ClusterPlan[] {
-  const versions = new Set<string>();
-  for (const { pinned, aliases } of models) {
-    for (const { first } of pinned) for (const version of first) versions.add(version);
-    for (const { policy } of aliases) {
-      if (policy === undefined) continue;
-      for (const member of policy.split) versions.add(member.version);
-      for (const version of policy.fallback) versions.add(version);
-      if (policy.shadow !== undefined) versions.add(policy.shadow);
-    }
-  }
-  return [...versions]
-    .map((version) => ({ name: clusterName(version), version, endpoints: endpoints.get(version) ?? [] }))
-    .sort((a, b) => (a.name < b.name ? -1 : 1));
+function nameOfModel({ model }: ModelPlan): string {
+  return model;
+}
+
+function planOf({ models }: MeshPlan, model: string): ModelPlan | undefined {
+  const at = positionOf(models, model, nameOfModel);
+  return at === undefined ? undefined : models[at];
 }
 
 /** All routes of a model: aliases first, then pinned versions. */
 export function routesOf(model: ModelPlan): RoutePlan[] {
   return [...model.aliases.map((alias) => alias.route), ...model.pinned];
+}
+
+type FindingsByName = LayeredMap<readonly Finding[]>;
+
+function withFindings(before: FindingsByName, planned: ReadonlyMap<string, PlannedModel>): FindingsByName {
+  return before.with(
+    [...planned].map(([model, { findings }]) => [model, findings.length === 0 ? undefined : findings]),
+  );
+}
+
+function inOrder(findings: FindingsByName): Finding[] {
+  if (findings.size === 0) return [];
+  return [...findings].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, list]) => list);
 }
 
 /** Records that belong to a model that does not exist. */
@@ -144,4 +175,15 @@ function orphanFindings(state: RegistryState): Finding[] {
 function signatureFinding(state: RegistryState): Finding[] {
   if (state.versions.size === 0) return [];
   return [{ severity: "warning", subject: "versions", message: "signatures are not checked yet" }];
+}
+
+function areSame(a: MeshPlan, b: MeshPlan): boolean {
+  return (
+    a.models === b.models &&
+    a.clusters === b.clusters &&
+    a.server === b.server &&
+    a.gateway === b.gateway &&
+    a.gate === b.gate &&
+    isDeepStrictEqual(a.findings, b.findings)
+  );
 }

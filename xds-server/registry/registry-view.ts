@@ -8,7 +8,8 @@ import {
   type StageEvent,
   type Tenant,
 } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
-import { uniqueReplicas, withOwnKeys } from "./cross-record-rules.js";
+import { LayeredMap } from "../platform/layered-map.js";
+import { type Reconciled, uniqueReplicas, withOwnKeys } from "./cross-record-rules.js";
 import { parseKey, type RecordKey } from "./keys.js";
 import { parseRecord, type RegistryRecord } from "./records.js";
 import type { Finding, RegistryState, Revisioned } from "./state.js";
@@ -34,8 +35,8 @@ export interface StageHead {
 }
 
 /**
- * Turns a store's items and changes into registry states. Work per change is small: only the touched record is parsed,
- * and only touched maps are copied, when the state is next asked for.
+ * Turns a store's items and changes into registry states. Work per change is small: only the touched record is parsed, and
+ * a state shares all untouched records and maps with the one before, so that later stages see at once what changed.
  */
 export class RegistryView {
   readonly #entries = new Map<string, Entry>();
@@ -46,13 +47,19 @@ export class RegistryView {
   readonly #gateways = new Map<string, Held<Gateway>>();
   /** By store key, because two keys may claim one replica id. */
   readonly #replicas = new Map<string, Held<Replica>>();
+  /** By replica id, then by store key. */
+  readonly #claims = new Map<string, Map<string, Held<Replica>>>();
+  /** What is wrong with replica ids that two keys claim. */
+  readonly #contested = new Map<string, readonly Finding[]>();
   readonly #chains = new Map<string, Map<bigint, StageEvent | undefined>>();
   readonly #stages = new Map<string, Stage>();
   /** Keys with findings, so that a healthy registry costs nothing. */
   readonly #troubled = new Set<string>();
-  readonly #touched = new Set<RecordKey["kind"]>();
+  /** Keys of the state's maps whose records may be others than in the state that was built last. */
+  readonly #touched = newTouched();
   #revision = 0n;
-  #state: RegistryState = emptyState();
+  #state: BuiltState = emptyState();
+  #tenantFindings: readonly Finding[] = [];
   #isStale = false;
 
   /** The registry at the latest revision that was applied. */
@@ -119,7 +126,7 @@ export class RegistryView {
       ...warnings.map((message) => finding("warning", item.key, message)),
     ];
     this.#remember(item.key, { modRevision, key, findings });
-    this.#touched.add(key.kind);
+    this.#touch(key);
     if (key.kind === "stage") {
       this.#setStage(key.model, key.version, key.seq, record?.kind === "stage" ? record.value : undefined);
     } else if (record !== undefined) this.#hold(item.key, record, { modRevision, createRevision });
@@ -143,10 +150,26 @@ export class RegistryView {
         this.#gateways.set(record.value.name, { value: record.value, ...revisions });
         return;
       case "replica":
-        this.#replicas.set(storeKey, { value: record.value, ...revisions });
+        this.#claim(storeKey, { value: record.value, ...revisions });
         return;
       case "stage":
     }
+  }
+
+  #claim(storeKey: string, held: Held<Replica>): void {
+    const { id } = held.value;
+    this.#replicas.set(storeKey, held);
+    this.#claims.set(id, (this.#claims.get(id) ?? new Map()).set(storeKey, held));
+    this.#touched.replica.add(id);
+  }
+
+  #unclaim(storeKey: string): void {
+    const id = this.#replicas.get(storeKey)?.value.id;
+    if (id === undefined) return;
+    this.#replicas.delete(storeKey);
+    this.#claims.get(id)?.delete(storeKey);
+    if (this.#claims.get(id)?.size === 0) this.#claims.delete(id);
+    this.#touched.replica.add(id);
   }
 
   #delete(storeKey: string): void {
@@ -159,7 +182,7 @@ export class RegistryView {
       if (chain?.size === 0) this.#chains.delete(reference);
       this.#updateStage(reference);
     }
-    if (key !== undefined) this.#touched.add(key.kind);
+    if (key !== undefined) this.#touch(key);
   }
 
   #remember(storeKey: string, entry: Entry): void {
@@ -189,9 +212,34 @@ export class RegistryView {
         this.#gateways.delete(key.gateway);
         return;
       case "replica":
-        this.#replicas.delete(storeKey);
+        this.#unclaim(storeKey);
         return;
       default:
+    }
+  }
+
+  #touch(key: RecordKey): void {
+    switch (key.kind) {
+      case "model":
+        this.#touched.model.add(key.model);
+        return;
+      case "version":
+        this.#touched.version.add(referenceOf(key));
+        return;
+      case "stage":
+        this.#touched.stage.add(referenceOf(key));
+        return;
+      case "alias":
+        this.#touched.alias.add(`${key.model}@${key.alias}`);
+        return;
+      case "tenant":
+        this.#touched.tenant.add(key.tenant);
+        return;
+      case "gateway":
+        this.#touched.gateway.add(key.gateway);
+        return;
+      case "replica":
+      // A record says itself which id it claims.
     }
   }
 
@@ -210,24 +258,36 @@ export class RegistryView {
     else this.#stages.set(reference, stage);
   }
 
-  #build(): RegistryState {
+  #build(): BuiltState {
     const before = this.#state;
-    const touched = (kind: RecordKey["kind"]): boolean => this.#touched.has(kind);
-    const tenants = withOwnKeys(this.#tenants);
-    const replicas = uniqueReplicas(this.#replicas);
-    const state: RegistryState = {
+    const touched = this.#touched;
+    const tenants = touched.tenant.size === 0 ? undefined : withOwnKeys(this.#tenants);
+    this.#tenantFindings = tenants?.findings ?? this.#tenantFindings;
+    const state: BuiltState = {
       revision: this.#revision,
-      models: touched("model") ? new Map(this.#models) : before.models,
-      versions: touched("version") ? new Map(this.#versions) : before.versions,
-      stages: touched("stage") ? new Map(this.#stages) : before.stages,
-      aliases: touched("alias") ? new Map(this.#aliases) : before.aliases,
-      tenants: touched("tenant") ? tenants.records : before.tenants,
-      replicas: touched("replica") ? replicas.records : before.replicas,
-      gateways: touched("gateway") ? new Map(this.#gateways) : before.gateways,
-      findings: [...this.#recordFindings(), ...tenants.findings, ...replicas.findings],
+      models: before.models.with(current(touched.model, this.#models)),
+      versions: before.versions.with(current(touched.version, this.#versions)),
+      stages: before.stages.with(current(touched.stage, this.#stages)),
+      aliases: before.aliases.with(current(touched.alias, this.#aliases)),
+      tenants: tenants?.records ?? before.tenants,
+      replicas: before.replicas.with([...touched.replica].map((id) => [id, this.#settle(id).records.get(id)])),
+      gateways: before.gateways.with(current(touched.gateway, this.#gateways)),
+      findings: [...this.#recordFindings(), ...this.#tenantFindings, ...this.#contestedFindings()],
     };
-    this.#touched.clear();
+    for (const keys of Object.values(touched)) keys.clear();
     return state;
+  }
+
+  /** Decides which record has a replica id now. */
+  #settle(id: string): Reconciled<Replica> {
+    const settled = uniqueReplicas(this.#claims.get(id) ?? new Map());
+    if (settled.findings.length > 0) this.#contested.set(id, settled.findings);
+    else this.#contested.delete(id);
+    return settled;
+  }
+
+  #contestedFindings(): Finding[] {
+    return [...this.#contested].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, findings]) => findings);
   }
 
   #recordFindings(): Finding[] {
@@ -244,8 +304,16 @@ function finding(severity: Finding["severity"], subject: string, message: string
   return { severity, subject, message };
 }
 
-function emptyState(): RegistryState {
-  const none = new Map<string, never>();
+/** A state whose maps can be copied with changes. */
+type BuiltState = RegistryState & {
+  readonly [K in Exclude<
+    keyof RegistryState,
+    "revision" | "findings" | "tenants"
+  >]: RegistryState[K] extends ReadonlyMap<string, infer V> ? LayeredMap<V> : never;
+};
+
+function emptyState(): BuiltState {
+  const none = LayeredMap.over(new Map<string, never>());
   return {
     revision: 0n,
     models: none,
@@ -257,4 +325,23 @@ function emptyState(): RegistryState {
     gateways: none,
     findings: [],
   };
+}
+
+type Touched = { readonly [kind in RecordKey["kind"]]: Set<string> };
+
+function newTouched(): Touched {
+  return {
+    model: new Set(),
+    version: new Set(),
+    stage: new Set(),
+    alias: new Set(),
+    tenant: new Set(),
+    gateway: new Set(),
+    replica: new Set(),
+  };
+}
+
+/** Entries as they are now; undefined for those that are gone. */
+function current<V>(keys: Iterable<string>, map: ReadonlyMap<string, V>): [string, V | undefined][] {
+  return [...keys].map((key) => [key, map.get(key)]);
 }

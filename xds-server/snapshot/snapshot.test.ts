@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { planMesh } from "../plan/plan.js";
-import { rankerFixture, type StateFixture, stateOf } from "../plan/state-fixture.js";
+import { rankerFixture, type StateFixture, stateOf, withWeights } from "../plan/state-fixture.js";
 import { type MeshResources, translate } from "../translate/translate.js";
 import { emptyRouteTable } from "./resource.js";
-import { CLUSTER_TYPE, DELIVERY_ORDER, ENDPOINT_TYPE } from "./resource-types.js";
+import { CLUSTER_TYPE, DELIVERY_ORDER, ENDPOINT_TYPE, ROUTE_TYPE } from "./resource-types.js";
 import { buildSnapshot, diffType, inconsistencies } from "./snapshot.js";
 
 function resourcesOf(fixture: StateFixture): MeshResources {
@@ -32,6 +32,32 @@ describe("buildSnapshot", () => {
     for (const type of DELIVERY_ORDER) {
       for (const [name, resource] of second.byType[type]) expect(resource).toBe(first.byType[type].get(name));
     }
+  });
+
+  it("is the snapshot before when nothing changed, and shares the types that did not", () => {
+    const first = buildSnapshot(resourcesOf(ranker));
+    expect(buildSnapshot(resourcesOf(ranker), first)).toBe(first);
+    const second = buildSnapshot(resourcesOf(withWeights(ranker, 90, 10)), first);
+    const changedTypes = DELIVERY_ORDER.filter((type) => second.byType[type] !== first.byType[type]);
+    expect(changedTypes).toEqual([ROUTE_TYPE]);
+    expect(DELIVERY_ORDER.filter((type) => second.typeVersions[type] !== first.typeVersions[type])).toEqual([
+      ROUTE_TYPE,
+    ]);
+  });
+
+  it("gives a type a version that two contents under swapped names do not share", () => {
+    const resources = resourcesOf(ranker);
+    const [first, second] = resources.clusters;
+    if (first === undefined || second === undefined) throw new Error("the fixture has two clusters");
+    const swapped = [
+      { ...second, name: first.name },
+      { ...first, name: second.name },
+    ];
+    const { typeVersions } = buildSnapshot({ ...resources, clusters: [...swapped, ...resources.clusters.slice(2)] });
+    expect(typeVersions[CLUSTER_TYPE]).not.toBe(buildSnapshot(resources).typeVersions[CLUSTER_TYPE]);
+    const reversed = buildSnapshot({ ...resources, clusters: [...resources.clusters].reverse() });
+    expect(reversed.typeVersions).toEqual(buildSnapshot(resources).typeVersions);
+    expect([...reversed.byType[CLUSTER_TYPE].keys()]).toEqual([...reversed.byType[CLUSTER_TYPE].keys()].sort());
   });
 
   it("changes one route table for a weight", () => {

@@ -1,7 +1,13 @@
+import type { Cluster } from "@servemesh/proto/gen/envoy/envoy/config/cluster/v3/cluster.js";
+import type { TypedExtensionConfig } from "@servemesh/proto/gen/envoy/envoy/config/core/v3/extension.js";
+import type { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/endpoint/v3/endpoint.js";
+import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
+import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
+import type { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
+import { changesBetween } from "../platform/layered-map.js";
 import type { MeshResources } from "../translate/translate.js";
 import {
   clusterResource,
-  contentHash,
   endpointResource,
   extensionResource,
   listenerResource,
@@ -19,11 +25,16 @@ import {
   ROUTE_TYPE,
   SCOPE_TYPE,
 } from "./resource-types.js";
+import { collectType, type TypeCodec, type TypeResources } from "./type-resources.js";
+import { formatTypeVersion } from "./type-version.js";
 
 /** All resources of one type by name. */
 export type ResourceMap = ReadonlyMap<string, Resource>;
 
-/** One complete state of what Envoys shall hold. Immutable; resources that did not change are shared with the one before. */
+/**
+ * One complete state of what Envoys shall hold. Immutable; resources that did not change are shared with the one before,
+ * and so is the map of a type of which nothing changed.
+ */
 export interface Snapshot {
   readonly byType: Readonly<Record<ResourceType, ResourceMap>>;
   /** Hash over names and contents of one type. */
@@ -32,47 +43,119 @@ export interface Snapshot {
   readonly duplicates: readonly string[];
 }
 
-/** @param previous source of bytes for what did not change */
+type MessageOf<T extends ResourceType> = {
+  [CLUSTER_TYPE]: Cluster;
+  [ENDPOINT_TYPE]: ClusterLoadAssignment;
+  [LISTENER_TYPE]: Listener;
+  [SCOPE_TYPE]: ScopedRouteConfiguration;
+  [ROUTE_TYPE]: RouteConfiguration;
+  [EXTENSION_TYPE]: TypedExtensionConfig;
+}[T];
+
+type Collected = { readonly [T in ResourceType]: TypeResources<MessageOf<T>> };
+
+const CODECS: { readonly [T in ResourceType]: TypeCodec<MessageOf<T>> } = {
+  [CLUSTER_TYPE]: { nameOf: ({ name }) => name, encode: clusterResource },
+  [ENDPOINT_TYPE]: { nameOf: ({ clusterName }) => clusterName, encode: endpointResource },
+  [LISTENER_TYPE]: { nameOf: ({ name }) => name, encode: listenerResource },
+  [SCOPE_TYPE]: { nameOf: ({ name }) => name, encode: scopeResource },
+  [ROUTE_TYPE]: { nameOf: ({ name }) => name, encode: routeResource },
+  [EXTENSION_TYPE]: { nameOf: ({ name }) => name, encode: extensionResource },
+};
+
+/** How a snapshot was made, so that the next one repeats only what changed. Never holds the snapshot before. */
+interface Origin {
+  readonly collected: Collected;
+  /**
+   * Resources to check when the one before was consistent and all names stayed; undefined when everything has to be
+   * checked.
+   */
+  readonly recheck: readonly Resource[] | undefined;
+  /** What the check found, once it was asked for. */
+  problems: readonly string[] | undefined;
+}
+
+/** Beside the snapshots, because a snapshot is plain data that anybody may copy; a copy is worked out as a whole. */
+const origins = new WeakMap<Snapshot, Origin>();
+
+/**
+ * Encodes and hashes what changed since the snapshot before; without one, everything. The result does not depend on that
+ * one, and is that one itself when nothing changed.
+ */
 export function buildSnapshot(resources: MeshResources, previous?: Snapshot): Snapshot {
-  const duplicates: string[] = [];
-  const collect = (type: ResourceType, encoded: Resource[]): ResourceMap => {
-    const byName = new Map<string, Resource>();
-    for (const resource of encoded.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      const before = previous?.byType[type].get(resource.name);
-      if (byName.has(resource.name)) duplicates.push(`${resource.name} (${type.slice(type.lastIndexOf(".") + 1)})`);
-      else byName.set(resource.name, before?.version === resource.version ? before : resource);
-    }
-    return byName;
+  const before = previous === undefined ? undefined : origins.get(previous);
+  const of = <T extends ResourceType>(type: T, messages: readonly MessageOf<T>[]): TypeResources<MessageOf<T>> =>
+    collectType<MessageOf<T>>(messages, CODECS[type], before?.collected[type]);
+  const collected: Collected = {
+    [CLUSTER_TYPE]: of(CLUSTER_TYPE, resources.clusters),
+    [ENDPOINT_TYPE]: of(ENDPOINT_TYPE, resources.endpoints),
+    [LISTENER_TYPE]: of(LISTENER_TYPE, resources.listeners),
+    [SCOPE_TYPE]: of(SCOPE_TYPE, resources.scopes),
+    [ROUTE_TYPE]: of(ROUTE_TYPE, resources.routes),
+    [EXTENSION_TYPE]: of(EXTENSION_TYPE, resources.extensions),
   };
-  const byType: Record<ResourceType, ResourceMap> = {
-    [CLUSTER_TYPE]: collect(CLUSTER_TYPE, resources.clusters.map(clusterResource)),
-    [ENDPOINT_TYPE]: collect(ENDPOINT_TYPE, resources.endpoints.map(endpointResource)),
-    [LISTENER_TYPE]: collect(LISTENER_TYPE, resources.listeners.map(listenerResource)),
-    [SCOPE_TYPE]: collect(SCOPE_TYPE, resources.scopes.map(scopeResource)),
-    [ROUTE_TYPE]: collect(ROUTE_TYPE, resources.routes.map(routeResource)),
-    [EXTENSION_TYPE]: collect(EXTENSION_TYPE, resources.extensions.map(extensionResource)),
+  const isSame = (type: ResourceType): boolean =>
+    collected[type].byName === before?.collected[type].byName && collected[type].duplicates.length === 0;
+  if (previous !== undefined && before !== undefined && DELIVERY_ORDER.every(isSame)) {
+    // The next comparison is with the messages of now.
+    origins.set(previous, { ...before, collected });
+    return previous;
+  }
+  const snapshot: Snapshot = {
+    byType: forEachType((type) => collected[type].byName),
+    typeVersions: forEachType((type) => formatTypeVersion(collected[type].sum)),
+    duplicates: DELIVERY_ORDER.flatMap((type) =>
+      collected[type].duplicates.map((name) => `${name} (${type.slice(type.lastIndexOf(".") + 1)})`),
+    ),
   };
-  const typeVersions = Object.fromEntries(DELIVERY_ORDER.map((type) => [type, versionOf(byType[type])])) as Record<
-    ResourceType,
-    string
-  >;
-  return { byType, typeVersions, duplicates };
+  origins.set(snapshot, { collected, recheck: toRecheck(before, snapshot), problems: undefined });
+  return snapshot;
 }
 
 /** What would break an Envoy that gets this snapshot; empty when it may be published. */
-export function inconsistencies(snapshot: Snapshot): string[] {
+export function inconsistencies(snapshot: Snapshot): readonly string[] {
+  const origin = origins.get(snapshot);
+  if (origin?.problems !== undefined) return origin.problems;
+  const problems = origin?.recheck === undefined ? checkAll(snapshot) : checkNeeds(snapshot, origin.recheck);
+  if (origin !== undefined) origin.problems = problems;
+  return problems;
+}
+
+export interface TypeDiff {
+  /** Added or changed, in the order of their names. */
+  readonly changed: readonly Resource[];
+  readonly removed: readonly string[];
+}
+
+/**
+ * What one type needs to get from one snapshot to another. Of snapshots that follow each other closely the cost is that of
+ * what changed, whatever the size of the mesh; of others, that of comparing all resources.
+ */
+export function diffType(from: Snapshot | undefined, to: Snapshot, type: ResourceType): TypeDiff {
+  const changed: Resource[] = [];
+  const removed: string[] = [];
+  for (const { key, before, after } of changesBetween(from?.byType[type] ?? NO_RESOURCES, to.byType[type])) {
+    if (after === undefined) removed.push(key);
+    else if (before?.version !== after.version) changed.push(after);
+  }
+  return { changed: changed.sort((a, b) => (a.name < b.name ? -1 : 1)), removed: removed.sort() };
+}
+
+const NO_RESOURCES: ResourceMap = new Map();
+
+/** What a resource of a type names in another type, and what that is in people's words. */
+const NEEDS: Readonly<Partial<Record<ResourceType, { readonly type: ResourceType; readonly what: string }>>> = {
+  [ROUTE_TYPE]: { type: CLUSTER_TYPE, what: "cluster" },
+  [SCOPE_TYPE]: { type: ROUTE_TYPE, what: "route table" },
+  [CLUSTER_TYPE]: { type: ENDPOINT_TYPE, what: "endpoint list" },
+};
+
+function checkAll(snapshot: Snapshot): string[] {
   const { byType } = snapshot;
   const problems = snapshot.duplicates.map((name) => `${name} is listed twice`);
-  const demand = (from: ResourceType, to: ResourceType, what: string): void => {
-    for (const resource of byType[from].values()) {
-      for (const need of resource.needs) {
-        if (!byType[to].has(need)) problems.push(`${resource.name} names ${what} ${need}, which does not exist`);
-      }
-    }
-  };
-  demand(ROUTE_TYPE, CLUSTER_TYPE, "cluster");
-  demand(SCOPE_TYPE, ROUTE_TYPE, "route table");
-  demand(CLUSTER_TYPE, ENDPOINT_TYPE, "endpoint list");
+  for (const type of [ROUTE_TYPE, SCOPE_TYPE, CLUSTER_TYPE] as const) {
+    problems.push(...checkNeeds(snapshot, byType[type].values()));
+  }
   const used = new Set([...byType[CLUSTER_TYPE].values()].flatMap((cluster) => cluster.needs));
   for (const name of byType[ENDPOINT_TYPE].keys()) {
     if (!used.has(name)) problems.push(`endpoint list ${name} belongs to no cluster`);
@@ -80,22 +163,35 @@ export function inconsistencies(snapshot: Snapshot): string[] {
   return problems;
 }
 
-export interface TypeDiff {
-  /** Added or changed. */
-  readonly changed: readonly Resource[];
-  readonly removed: readonly string[];
+function checkNeeds({ byType }: Snapshot, resources: Iterable<Resource>): string[] {
+  const problems: string[] = [];
+  for (const { typeUrl, name, needs } of resources) {
+    const wanted = NEEDS[typeUrl];
+    if (wanted === undefined) continue;
+    for (const need of needs) {
+      if (!byType[wanted.type].has(need)) problems.push(`${name} names ${wanted.what} ${need}, which does not exist`);
+    }
+  }
+  return problems;
 }
 
-/** What one type needs to get from one snapshot to the next. */
-export function diffType(from: Snapshot | undefined, to: Snapshot, type: ResourceType): TypeDiff {
-  const before = from?.byType[type] ?? new Map<string, Resource>();
-  const after = to.byType[type];
-  const changed = [...after.values()].filter((resource) => before.get(resource.name)?.version !== resource.version);
-  const removed = [...before.keys()].filter((name) => !after.has(name));
-  return { changed, removed };
+/**
+ * After a consistent snapshot, when no name came or went, only what a changed resource names can be wrong. A cluster that
+ * names another list could leave its old one without a cluster, so that is checked as a whole.
+ */
+function toRecheck(before: Origin | undefined, snapshot: Snapshot): Resource[] | undefined {
+  if (before?.problems === undefined || before.problems.length > 0 || snapshot.duplicates.length > 0) return undefined;
+  const changed: Resource[] = [];
+  for (const type of DELIVERY_ORDER) {
+    for (const change of changesBetween(before.collected[type].byName, snapshot.byType[type])) {
+      if (change.before === undefined || change.after === undefined) return undefined;
+      if (type === CLUSTER_TYPE && change.before.needs.join() !== change.after.needs.join()) return undefined;
+      changed.push(change.after);
+    }
+  }
+  return changed;
 }
 
-function versionOf(resources: ResourceMap): string {
-  // Maps are filled in sorted order, so equal content gives equal text.
-  return contentHash([...resources.values()].map(({ name, version }) => `${name} ${version}\n`).join(""));
+function forEachType<V>(valueFor: (type: ResourceType) => V): Record<ResourceType, V> {
+  return Object.fromEntries(DELIVERY_ORDER.map((type) => [type, valueFor(type)])) as Record<ResourceType, V>;
 }

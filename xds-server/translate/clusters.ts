@@ -12,6 +12,7 @@ import type { Endpoint, MeshPlan } from "../plan/mesh-plan.js";
 import { packAny } from "./any.js";
 import { setMutation } from "./headers.js";
 import { SERVER_CLUSTER } from "./names.js";
+import { haveSameNames, translateEach } from "./reuse.js";
 import { adsSource, duration } from "./sources.js";
 
 const CONNECT_TIMEOUT_MS = 1_000;
@@ -21,14 +22,29 @@ const CONNECTIONS_MAX = 1_024;
 /** Envoy's default of 3 would cut off the fallback exactly when many are refused. */
 const RETRIES_MAX = 4_096;
 
-export function translateClusters(plan: MeshPlan): Cluster[] {
-  const versions = plan.clusters.map((cluster) => batcherCluster(cluster.name, cluster.version));
-  return [...versions, batcherCluster(SERVER_CLUSTER, undefined)];
+export function translateClusters(plan: MeshPlan, previous: PreviousClusters | undefined): readonly Cluster[] {
+  const before = previous && { items: previous.plan.clusters, results: previous.resources.clusters };
+  // A cluster does not say who its endpoints are, so it stays as they come and go.
+  if (before !== undefined && haveSameNames(before.items, plan.clusters, ({ name }) => name)) return before.results;
+  const server = before?.results.at(-1) ?? batcherCluster(SERVER_CLUSTER, undefined);
+  return translateEach(plan.clusters, ({ name, version }) => batcherCluster(name, version), server, before);
 }
 
-export function translateEndpoints(plan: MeshPlan): ClusterLoadAssignment[] {
-  const versions = plan.clusters.map((cluster) => loadAssignment(cluster.name, cluster.endpoints));
-  return [...versions, loadAssignment(SERVER_CLUSTER, plan.server)];
+export function translateEndpoints(
+  plan: MeshPlan,
+  previous: PreviousClusters | undefined,
+): readonly ClusterLoadAssignment[] {
+  const before = previous && { items: previous.plan.clusters, results: previous.resources.endpoints };
+  const isSameServer = previous?.plan.server === plan.server;
+  if (isSameServer && before?.items === plan.clusters) return before.results;
+  const server = (isSameServer ? before?.results.at(-1) : undefined) ?? loadAssignment(SERVER_CLUSTER, plan.server);
+  return translateEach(plan.clusters, ({ name, endpoints }) => loadAssignment(name, endpoints), server, before);
+}
+
+/** The part of a translation that these lists are made from and taken over from; the server's entry is always the last. */
+interface PreviousClusters {
+  readonly plan: MeshPlan;
+  readonly resources: { readonly clusters: readonly Cluster[]; readonly endpoints: readonly ClusterLoadAssignment[] };
 }
 
 /** @param version sent to the batcher as `x-servemesh-version`; it holds for split, fallback and mirror alike */

@@ -4,7 +4,7 @@ export const LISTENER = "gateway";
 export const TLS_LISTENER = "gateway-tls";
 /** ECDS name of the gate filter; also the filter's name in the chain. */
 export const GATE = "gate";
-/** Cluster of all ready batchers. */
+/** Cluster of the ready batchers that take server-level calls. */
 export const SERVER_CLUSTER = "_server";
 
 /** RDS resource of a scope: `ranker` → `routes/ranker`. */

@@ -36,6 +36,7 @@ import { packAny } from "./any.js";
 import { removeMutation, setHeader, setMutation } from "./headers.js";
 import { bufferLimitOf } from "./limits.js";
 import { routesName, SERVER_CLUSTER } from "./names.js";
+import { haveSameNames, translateEach } from "./reuse.js";
 import { duration } from "./sources.js";
 
 /** Limit of a server-level call in ms; the batcher answers these from memory. */
@@ -43,21 +44,52 @@ const SERVER_DEADLINE_MS = 5_000;
 /** One retry, at once: the budget of a predict call is milliseconds. */
 const RETRY_BACK_OFF_MS = { base: 1, max: 2 };
 
+/** The part of a translation that routes and scopes are made from and taken over from; the server's entry is always the last. */
+interface PreviousRoutes {
+  readonly plan: MeshPlan;
+  readonly resources: {
+    readonly routes: readonly RouteConfiguration[];
+    readonly scopes: readonly ScopedRouteConfiguration[];
+  };
+}
+
 /** One route table per model, so that a weight change re-sends one small resource; and one for server-level calls. */
-export function translateRoutes(plan: MeshPlan): RouteConfiguration[] {
-  const bufferLimit = bufferLimitOf(plan.gateway?.maxRequestBytes ?? DEFAULT_MAX_REQUEST_BYTES);
-  return [...plan.models.map((model) => modelRoutes(model, bufferLimit)), serverRoutes(plan, bufferLimit)];
+export function translateRoutes(plan: MeshPlan, previous: PreviousRoutes | undefined): readonly RouteConfiguration[] {
+  const bufferLimit = bufferLimitFor(plan);
+  // The limit is in every table.
+  const before = previous !== undefined && bufferLimitFor(previous.plan) === bufferLimit ? previous : undefined;
+  const isSameServer = before !== undefined && (before.plan.server.length === 0) === (plan.server.length === 0);
+  if (isSameServer && before.plan.models === plan.models) return before.resources.routes;
+  const server = (isSameServer ? before.resources.routes.at(-1) : undefined) ?? serverRoutes(plan, bufferLimit);
+  return translateEach(
+    plan.models,
+    (model) => modelRoutes(model, bufferLimit),
+    server,
+    before && { items: before.plan.models, results: before.resources.routes },
+  );
 }
 
 /** Scopes are picked by the first element of `x-servemesh-route`. */
-export function translateScopes(plan: MeshPlan): ScopedRouteConfiguration[] {
-  return [...plan.models.map((model) => model.model), SERVER_SCOPE].map((scope) =>
-    ScopedRouteConfiguration.fromPartial({
-      name: scope,
-      routeConfigurationName: routesName(scope),
-      key: { fragments: [{ type: { $case: "stringKey", value: scope } }] },
-    }),
+export function translateScopes(
+  plan: MeshPlan,
+  previous: PreviousRoutes | undefined,
+): readonly ScopedRouteConfiguration[] {
+  if (previous !== undefined && haveSameNames(previous.plan.models, plan.models, ({ model }) => model))
+    return previous.resources.scopes;
+  const known = new Map(previous?.resources.scopes.map((scope) => [scope.name, scope]));
+  return [...plan.models.map((model) => model.model), SERVER_SCOPE].map(
+    (scope) =>
+      known.get(scope) ??
+      ScopedRouteConfiguration.fromPartial({
+        name: scope,
+        routeConfigurationName: routesName(scope),
+        key: { fragments: [{ type: { $case: "stringKey", value: scope } }] },
+      }),
   );
+}
+
+function bufferLimitFor(plan: MeshPlan): number {
+  return bufferLimitOf(plan.gateway?.maxRequestBytes ?? DEFAULT_MAX_REQUEST_BYTES);
 }
 
 function modelRoutes(model: ModelPlan, bufferLimit: number): RouteConfiguration {

@@ -25,6 +25,13 @@ export interface TranslateSettings extends ListenerSettings {
   readonly gate: GateSettings | undefined;
 }
 
+/** A translation with all that it was made from. */
+export interface Translation {
+  readonly plan: MeshPlan;
+  readonly settings: TranslateSettings;
+  readonly resources: MeshResources;
+}
+
 export interface GateSettings {
   /** Wasm code of the filter. */
   readonly module: Uint8Array;
@@ -32,15 +39,38 @@ export interface GateSettings {
   readonly config: Uint8Array;
 }
 
-/** Pure: equal plans and settings give equal resources. */
-export function translate(plan: MeshPlan, settings: TranslateSettings): MeshResources {
-  const { gate } = settings;
+/**
+ * Pure: equal plans and settings give equal resources.
+ * @param previous source of messages for what did not change: the same part of a plan gives the same message object, and a
+ *   list of which nothing changed is the same list
+ */
+export function translate(plan: MeshPlan, settings: TranslateSettings, previous?: Translation): MeshResources {
   return {
-    clusters: translateClusters(plan),
-    endpoints: translateEndpoints(plan),
-    listeners: translateListeners(plan.gateway, settings),
-    extensions: [gate === undefined ? closedGateExtension() : gateExtension(gate.module, gate.config)],
-    scopes: translateScopes(plan),
-    routes: translateRoutes(plan),
+    clusters: translateClusters(plan, previous),
+    endpoints: translateEndpoints(plan, previous),
+    listeners: listenersOf(plan, settings, previous),
+    extensions: extensionsOf(settings, previous),
+    scopes: translateScopes(plan, previous),
+    routes: translateRoutes(plan, previous),
   };
+}
+
+function listenersOf(
+  plan: MeshPlan,
+  settings: TranslateSettings,
+  previous: Translation | undefined,
+): readonly Listener[] {
+  const isSame =
+    previous?.plan.gateway === plan.gateway &&
+    previous?.settings.transcoderDescriptor === settings.transcoderDescriptor &&
+    previous.settings.accessLogPath === settings.accessLogPath;
+  return isSame ? previous.resources.listeners : translateListeners(plan.gateway, settings);
+}
+
+function extensionsOf({ gate }: TranslateSettings, previous: Translation | undefined): readonly TypedExtensionConfig[] {
+  const before = previous?.settings.gate;
+  if (previous !== undefined && before?.module === gate?.module && before?.config === gate?.config) {
+    return previous.resources.extensions;
+  }
+  return [gate === undefined ? closedGateExtension() : gateExtension(gate.module, gate.config)];
 }

@@ -83,7 +83,8 @@ function clusterPassage(names: readonly string[], view: StreamView, isHeld: bool
 /** Accepted in some version, with its present endpoints on the way to Envoy at least. */
 function isUsable(cluster: string, view: StreamView): boolean {
   const clusters = view.states.get(CLUSTER_TYPE);
-  if (clusters === undefined) return true;
+  // A client that names its clusters asks for one only after it has read the routes to it.
+  if (clusters === undefined || !clusters.isSubscribed(cluster)) return true;
   if (clusters.heldVersion(cluster) === undefined || clusters.isUnderWay(cluster, REMOVED)) return false;
   const endpoints = view.states.get(ENDPOINT_TYPE);
   const wanted = view.target.byType[ENDPOINT_TYPE].get(cluster)?.version;

@@ -17,11 +17,17 @@ export function envoyBinary(): string | undefined {
     .find((path) => existsSync(path));
 }
 
+/** Forms of ADS that Envoy speaks: state of the world, and delta. */
+export type AdsApiType = "GRPC" | "DELTA_GRPC";
+
 export interface EnvoySettings {
   readonly binary: string;
   readonly adsPort: number;
   readonly adminPort: number;
   readonly nodeId: string;
+  readonly apiType: AdsApiType;
+  /** Whether it reports its load to the ADS port. */
+  readonly reportsLoad?: boolean;
 }
 
 export interface RunningEnvoy {
@@ -32,7 +38,7 @@ export interface RunningEnvoy {
   stop(): Promise<void>;
 }
 
-/** Starts an Envoy that gets everything by delta ADS from a port of this machine. */
+/** Starts an Envoy that gets everything by ADS from a port of this machine. */
 export function startEnvoy(settings: EnvoySettings): RunningEnvoy {
   const dir = mkdtempSync(join(tmpdir(), "servemesh-envoy-"));
   const bootstrap = join(dir, "bootstrap.json");
@@ -77,7 +83,15 @@ async function readStat(adminPort: number, name: string): Promise<number> {
   return Number(value);
 }
 
-function bootstrapOf({ adsPort, adminPort, nodeId }: EnvoySettings): object {
+const LOAD_REPORTS = {
+  load_stats_config: {
+    api_type: "GRPC",
+    transport_api_version: "V3",
+    grpc_services: [{ envoy_grpc: { cluster_name: "xds" } }],
+  },
+};
+
+function bootstrapOf({ adsPort, adminPort, nodeId, apiType, reportsLoad }: EnvoySettings): object {
   const address = (port: number): object => ({ socket_address: { address: "127.0.0.1", port_value: port } });
   const ads = { ads: {}, resource_api_version: "V3" };
   return {
@@ -87,7 +101,7 @@ function bootstrapOf({ adsPort, adminPort, nodeId }: EnvoySettings): object {
       cds_config: ads,
       lds_config: ads,
       ads_config: {
-        api_type: "DELTA_GRPC",
+        api_type: apiType,
         transport_api_version: "V3",
         set_node_on_first_message_only: true,
         grpc_services: [
@@ -100,6 +114,7 @@ function bootstrapOf({ adsPort, adminPort, nodeId }: EnvoySettings): object {
         ],
       },
     },
+    ...(reportsLoad === true ? { cluster_manager: LOAD_REPORTS } : {}),
     static_resources: {
       clusters: [
         {

@@ -1,4 +1,3 @@
-import { DeltaDiscoveryRequest } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
 import type { Resource } from "../snapshot/resource.js";
 import {
   CLUSTER_TYPE,
@@ -11,8 +10,11 @@ import {
   WILDCARD_TYPES,
 } from "../snapshot/resource-types.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
-import { DeltaSession, type Outgoing } from "./delta-session.js";
+import type { AskedNames, DiscoveryAsk, Holdings, Protocol } from "./discovery-ask.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
+import { RecentStates } from "./recent-states.js";
+import { type Outgoing, StreamSession } from "./stream-session.js";
+import type { Item } from "./type-state.js";
 
 type Held = ReadonlyMap<string, Resource>;
 
@@ -21,24 +23,36 @@ type Held = ReadonlyMap<string, Resource>;
  * picks, and notes whenever a response would have hurt traffic.
  */
 export class EnvoyModel {
-  session: DeltaSession;
+  session: StreamSession;
   /** What would have failed calls, in words. */
   readonly harm: string[] = [];
   readonly #held = new Map<ResourceType, Map<string, Resource>>();
   readonly #node = new NodeRecord("model");
   readonly #names = new Set<string>();
   readonly #toEnvoy: Outgoing[] = [];
-  readonly #toServer: DeltaDiscoveryRequest[] = [];
+  readonly #toServer: DiscoveryAsk[] = [];
+  readonly #protocol: Protocol;
+  readonly #recent = new RecentStates();
+  /** Nonce and version of the response of each type that was read last. */
+  readonly #nonces = new Map<string, string>();
+  readonly #versions = new Map<string, string>();
   /** A cluster response is acknowledged when the endpoints of all its clusters have come. */
-  #warming: { readonly nonce: string; readonly cold: Set<string> } | undefined;
+  #warming: { readonly response: Outgoing; readonly cold: Set<string> } | undefined;
   readonly #modelsOfGate: (version: string) => readonly string[];
 
   /** @param modelsOfGate models that a version of the gate's configuration lets pass */
-  constructor(modelsOfGate: (version: string) => readonly string[]) {
+  constructor(protocol: Protocol, modelsOfGate: (version: string) => readonly string[]) {
+    this.#protocol = protocol;
     this.#modelsOfGate = modelsOfGate;
     this.session = this.#newSession();
     for (const type of [CLUSTER_TYPE, LISTENER_TYPE, SCOPE_TYPE] as const) this.#ask(type, []);
     this.#ask(EXTENSION_TYPE, ["gate"]);
+  }
+
+  /** A newer state for it. */
+  publish(snapshot: Snapshot): void {
+    this.#recent.remember(snapshot);
+    this.session.setTarget(snapshot, 0);
   }
 
   /** The stream breaks and begins anew: what was under way is lost, and all that is held and asked for is named again. */
@@ -48,25 +62,29 @@ export class EnvoyModel {
     // Its clusters stay cold until their endpoints come; the acknowledgement is gone with the stream.
     this.#warming = undefined;
     this.session = this.#newSession();
+    this.#nonces.clear();
     const order = [CLUSTER_TYPE, ENDPOINT_TYPE, LISTENER_TYPE, SCOPE_TYPE, EXTENSION_TYPE, ROUTE_TYPE] as const;
     for (const typeUrl of order) {
-      const names = [...this.#names].filter((key) => key.startsWith(`${typeUrl} `));
-      const resourceNamesSubscribe = names.map((key) => key.slice(typeUrl.length + 1));
-      if (resourceNamesSubscribe.length === 0 && !WILDCARD_TYPES.has(typeUrl)) continue;
+      const names = this.#namesOf(typeUrl);
+      if (names.length === 0 && !WILDCARD_TYPES.has(typeUrl)) continue;
       const versions = [...this.#mapOf(typeUrl)].map(([name, { version }]) => [name, version]);
-      const initialResourceVersions = Object.fromEntries(versions);
-      const request = { typeUrl, resourceNamesSubscribe, initialResourceVersions };
-      this.#toServer.push(DeltaDiscoveryRequest.fromPartial(request));
+      const holds: Holdings = { kind: "resources", versions: Object.fromEntries(versions) };
+      this.#say(typeUrl, { kind: "change", subscribe: names, unsubscribe: [] }, holds);
     }
   }
 
-  #newSession(): DeltaSession {
-    return new DeltaSession(this.#node, {
-      write: (outgoing) => this.#toEnvoy.push(outgoing),
-      accepted: () => undefined,
-      refused: () => undefined,
-      waitExpired: (type) => this.harm.push(`a wait of ${type} expired`),
-    });
+  #newSession(): StreamSession {
+    const recall = this.#recent.recall.bind(this.#recent);
+    return new StreamSession(
+      this.#node,
+      { protocol: this.#protocol, isAlone: false, recall },
+      {
+        write: (outgoing) => this.#toEnvoy.push(outgoing),
+        accepted: () => undefined,
+        refused: () => undefined,
+        waitExpired: (type) => this.harm.push(`a wait of ${type} expired`),
+      },
+    );
   }
 
   /** Lets one thing happen on one side, as `choice` says; false when nothing is left to happen. */
@@ -75,7 +93,7 @@ export class EnvoyModel {
     const atServer = this.#toServer.length > 0;
     if (!atEnvoy && !atServer) return false;
     if (atEnvoy && (!atServer || choice % 2 === 0)) this.#receive(this.#toEnvoy.shift() as Outgoing);
-    else this.session.request(this.#toServer.shift() as DeltaDiscoveryRequest, 0);
+    else this.session.request(this.#toServer.shift() as DiscoveryAsk, 0);
     return true;
   }
 
@@ -107,15 +125,53 @@ export class EnvoyModel {
     if (subscribe.length === 0 && unsubscribe.length === 0 && !WILDCARD_TYPES.has(typeUrl)) return;
     for (const name of subscribe) this.#names.add(`${typeUrl} ${name}`);
     for (const name of unsubscribe) this.#names.delete(`${typeUrl} ${name}`);
-    const names = { resourceNamesSubscribe: [...subscribe], resourceNamesUnsubscribe: [...unsubscribe] };
-    this.#toServer.push(DeltaDiscoveryRequest.fromPartial({ typeUrl, ...names }));
+    this.#say(typeUrl, { kind: "change", subscribe, unsubscribe });
   }
 
-  #acknowledge(typeUrl: string, responseNonce: string): void {
-    this.#toServer.push(DeltaDiscoveryRequest.fromPartial({ typeUrl, responseNonce }));
+  #namesOf(typeUrl: string): string[] {
+    const keys = [...this.#names].filter((key) => key.startsWith(`${typeUrl} `));
+    return keys.map((key) => key.slice(typeUrl.length + 1));
   }
 
-  #receive({ typeUrl, nonce, items }: Outgoing): void {
+  /** @param change what delta says; state of the world repeats all names, and the version it holds */
+  #say(typeUrl: string, change: AskedNames, holds: Holdings = { kind: "resources", versions: {} }): void {
+    const isDelta = this.#protocol === "delta";
+    this.#toServer.push({
+      typeUrl,
+      nodeId: "",
+      // Delta answers a response once; state of the world names the last one in every request.
+      responseNonce: isDelta ? "" : (this.#nonces.get(typeUrl) ?? ""),
+      refusal: undefined,
+      names: isDelta ? change : { kind: "all", names: this.#namesOf(typeUrl) },
+      holds: isDelta ? holds : { kind: "type", version: this.#versions.get(typeUrl) ?? "" },
+    });
+  }
+
+  #acknowledge({ typeUrl, nonce }: Outgoing): void {
+    this.#say(typeUrl, { kind: "change", subscribe: [], unsubscribe: [] });
+    const last = this.#toServer.at(-1);
+    if (last !== undefined) this.#toServer[this.#toServer.length - 1] = { ...last, responseNonce: nonce };
+  }
+
+  /** What a response changes: of a full state, what differs from what is held. */
+  #changesOf({ typeUrl, items, contents }: Outgoing): readonly Item[] {
+    if (this.#protocol === "delta" || !WILDCARD_TYPES.has(typeUrl)) return items;
+    const held = this.#mapOf(typeUrl);
+    const names = new Set(contents.map(({ name }) => name));
+    const changed = contents.filter(({ name, version }) => held.get(name)?.version !== version);
+    const gone = [...held.keys()].filter((name) => !names.has(name));
+    return [
+      ...changed.map((resource) => ({ name: resource.name, version: resource.version, resource })),
+      ...gone.map((name) => ({ name, version: REMOVED, resource: undefined })),
+    ];
+  }
+
+  #receive(response: Outgoing): void {
+    const { typeUrl } = response;
+    // Also of clusters that are still cold: Envoy holds back the acknowledgement, and names the version on a new stream.
+    this.#nonces.set(typeUrl, response.nonce);
+    this.#versions.set(typeUrl, response.systemVersion);
+    const items = this.#changesOf(response);
     const held = this.#mapOf(typeUrl);
     const added: string[] = [];
     const removed: string[] = [];
@@ -136,7 +192,7 @@ export class EnvoyModel {
       const cold = new Set(items.filter(({ version }) => version !== REMOVED).map(({ name }) => name));
       this.#ask(ENDPOINT_TYPE, added, removed);
       for (const name of removed) this.#mapOf(ENDPOINT_TYPE).delete(name);
-      this.#warming = { nonce, cold };
+      this.#warming = { response, cold };
       this.#warmed();
       return;
     }
@@ -144,7 +200,7 @@ export class EnvoyModel {
       this.#ask(ROUTE_TYPE, added.map(tableOf), removed.map(tableOf));
       for (const name of removed) this.#mapOf(ROUTE_TYPE).delete(tableOf(name));
     }
-    this.#acknowledge(typeUrl, nonce);
+    this.#acknowledge(response);
     if (typeUrl === ENDPOINT_TYPE) {
       for (const { name } of items) this.#warming?.cold.delete(name);
       this.#warmed();
@@ -153,7 +209,7 @@ export class EnvoyModel {
 
   #warmed(): void {
     if (this.#warming === undefined || this.#warming.cold.size > 0) return;
-    this.#acknowledge(CLUSTER_TYPE, this.#warming.nonce);
+    this.#acknowledge(this.#warming.response);
     this.#warming = undefined;
   }
 

@@ -1,4 +1,7 @@
-import { DeltaDiscoveryRequest } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
+import {
+  type DeepPartial,
+  DeltaDiscoveryRequest,
+} from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
 import {
   CLUSTER_TYPE,
   ENDPOINT_TYPE,
@@ -8,8 +11,9 @@ import {
   ROUTE_TYPE,
   SCOPE_TYPE,
 } from "../snapshot/resource-types.js";
-import { DeltaSession, type Outgoing } from "./delta-session.js";
+import { deltaAsk } from "./discovery-ask.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
+import { type Outgoing, type SessionSettings, StreamSession } from "./stream-session.js";
 
 /** Names of the types as people say them. */
 export const SHORT: Readonly<Record<ResourceType, string>> = {
@@ -21,15 +25,24 @@ export const SHORT: Readonly<Record<ResourceType, string>> = {
   [EXTENSION_TYPE]: "ECDS",
 };
 
+/** A delta ADS stream. */
+export const DELTA_ADS: SessionSettings = { protocol: "delta", isAlone: false, recall: () => undefined };
+
+/** The response that a request is about. */
+type Answered = Pick<Outgoing, "typeUrl" | "nonce">;
+
 /** A pretended Envoy on virtual time: what was written to it, and answers by hand. */
 export class Envoy {
   readonly wire: Outgoing[] = [];
   readonly expired: string[] = [];
-  readonly session: DeltaSession;
+  readonly session: StreamSession;
   nowMs = 0;
 
-  constructor(readonly node = new NodeRecord("envoy-1")) {
-    this.session = new DeltaSession(node, {
+  constructor(
+    readonly node = new NodeRecord("envoy-1"),
+    settings: SessionSettings = DELTA_ADS,
+  ) {
+    this.session = new StreamSession(node, settings, {
       write: (outgoing) => this.wire.push(outgoing),
       accepted: () => undefined,
       refused: () => undefined,
@@ -45,33 +58,26 @@ export class Envoy {
     });
   }
 
+  request(request: DeepPartial<DeltaDiscoveryRequest>): void {
+    this.session.request(deltaAsk(DeltaDiscoveryRequest.fromPartial(request as object)), this.nowMs);
+  }
+
   ask(typeUrl: ResourceType, names: readonly string[] = [], initial: Record<string, string> = {}): void {
-    const request = { typeUrl, resourceNamesSubscribe: [...names], initialResourceVersions: initial };
-    this.session.request(DeltaDiscoveryRequest.fromPartial(request), this.nowMs);
+    this.request({ typeUrl, resourceNamesSubscribe: [...names], initialResourceVersions: initial });
   }
 
   drop(typeUrl: ResourceType, names: readonly string[]): void {
-    this.session.request(
-      DeltaDiscoveryRequest.fromPartial({ typeUrl, resourceNamesUnsubscribe: [...names] }),
-      this.nowMs,
-    );
+    this.request({ typeUrl, resourceNamesUnsubscribe: [...names] });
   }
 
-  ack(last: Outgoing | undefined): void {
+  ack(last: Answered | undefined): void {
     if (last === undefined) throw new Error("nothing to acknowledge");
-    this.session.request(
-      DeltaDiscoveryRequest.fromPartial({ typeUrl: last.typeUrl, responseNonce: last.nonce }),
-      this.nowMs,
-    );
+    this.request({ typeUrl: last.typeUrl, responseNonce: last.nonce });
   }
 
-  nack(last: Outgoing | undefined, message: string): void {
+  nack(last: Answered | undefined, message: string): void {
     if (last === undefined) throw new Error("nothing to refuse");
-    const errorDetail = { code: 13, message };
-    this.session.request(
-      DeltaDiscoveryRequest.fromPartial({ typeUrl: last.typeUrl, responseNonce: last.nonce, errorDetail }),
-      this.nowMs,
-    );
+    this.request({ typeUrl: last.typeUrl, responseNonce: last.nonce, errorDetail: { code: 13, message } });
   }
 
   last(typeUrl: ResourceType): Outgoing | undefined {

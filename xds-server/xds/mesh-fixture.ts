@@ -3,7 +3,7 @@ import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { restDescriptorPath } from "@servemesh/proto/sources";
 import { systemClock } from "../platform/clock.js";
 import { PretendedBatcher, type SeenCall } from "./batcher-fixture.js";
-import { type RunningEnvoy, startEnvoy } from "./envoy-fixture.js";
+import { type AdsApiType, type RunningEnvoy, startEnvoy } from "./envoy-fixture.js";
 import { freePorts } from "./ports-fixture.js";
 import type { NodeStatus, SettleReport, XdsServer, XdsServerDeps } from "./xds-server.js";
 
@@ -72,9 +72,9 @@ export class TestMesh {
     this.#grpc?.forceShutdown();
   }
 
-  startEnvoy(binary: string): void {
+  startEnvoy(binary: string, apiType: AdsApiType = "DELTA_GRPC"): void {
     const { ads, admin } = this.ports;
-    this.#envoy = startEnvoy({ binary, adsPort: ads, adminPort: admin, nodeId: "gateway-1" });
+    this.#envoy = startEnvoy({ binary, adsPort: ads, adminPort: admin, nodeId: "gateway-1", apiType });
   }
 
   get xds(): XdsServer {

@@ -1,5 +1,5 @@
-import type { DeltaDiscoveryRequest } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
-import { emptyRouteTable, type Resource } from "../snapshot/resource.js";
+import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/endpoint/v3/endpoint.js";
+import { contentHash, emptyRouteTable, endpointResource, type Resource } from "../snapshot/resource.js";
 import {
   ENDPOINT_TYPE,
   EXTENSION_TYPE,
@@ -8,12 +8,15 @@ import {
   WILDCARD_TYPES,
 } from "../snapshot/resource-types.js";
 import type { ResourceMap } from "../snapshot/snapshot.js";
+import { type DiscoveryAsk, namesIn, type Protocol } from "./discovery-ask.js";
 import { type NodeRecord, REMOVED } from "./node-record.js";
 import { refusalWords } from "./refusal-words.js";
+import { Subscription, type SubscriptionChange } from "./subscription.js";
 
 /** Names that one stream may hold of one type. */
 export const NAMES_MAX = 100_000;
-const WILDCARD = "*";
+/** Version of what a SotW client holds from an earlier stream: some content, nobody knows which. No hash looks like it. */
+const UNKNOWN = "?";
 
 /** What Envoy holds under one name, as far as we know. */
 interface Held {
@@ -28,6 +31,8 @@ export interface Item {
   /** Content hash, or REMOVED. */
   readonly version: string;
   readonly resource: Resource | undefined;
+  /** True for an empty resource that stands for one that does not exist. */
+  readonly isStandIn?: boolean;
 }
 
 interface Outstanding {
@@ -45,29 +50,50 @@ export type Verdict =
   | { readonly kind: "nack"; readonly words: string; readonly items: readonly Item[] };
 
 /**
- * Subscription of one type on one delta stream: what Envoy asked for, holds and has been sent. Keeps the protocol's rules
- * (wildcard, nonces, one response under way, refused contents stay refused) and no order between types.
+ * One type on one stream: what Envoy asked for, holds and has been sent. Keeps the protocol's rules (nonces, one response
+ * under way, refused contents stay refused) and no order between types.
+ *
+ * SotW differs from delta in one thing only: clusters, listeners and scopes travel as full state, where absent means
+ * deleted. So a response carries what stays as well (`contents`), and while nobody knows what the client holds from
+ * earlier streams (`isWhole`) it has to be all of the target at once.
  */
 export class TypeState {
   readonly typeUrl: ResourceType;
+  /** True when a response replaces everything that the client holds of this type. */
+  readonly isFullState: boolean;
+  /**
+   * True while the type that names these resources travels on the same stream: they leave with what names them, and the
+   * client then drops the name itself. Envoy ignores a removal before that, so it would only look as if it was gone.
+   */
+  leavesWithParent = false;
+  readonly #protocol: Protocol;
   readonly #node: NodeRecord;
+  readonly #subscription: Subscription;
   #isFirstRequest = true;
-  #isWildcard = false;
   /** The first wildcard request wants an answer even if there is nothing, or Envoy's start waits for it. */
   #owesAnswer = false;
-  readonly #names = new Set<string>();
   readonly #held = new Map<string, Held>();
   /** Names that Envoy asked for and that must be answered, whatever it holds. */
   readonly #asked = new Set<string>();
   /** Names to be sent again if they exist: endpoints of a changed cluster or after a reconnect. */
   readonly #resend = new Set<string>();
+  /** Names of which the client knows that there is nothing. */
+  readonly #gone = new Set<string>();
   /** `name version` of entries that stood in a refused response with others: each gets a response of its own. */
   readonly #suspects = new Set<string>();
   #outstanding: Outstanding | undefined;
+  #isWhole = false;
+  /** Version of the type that a SotW client with the wildcard says it holds, until it was looked up. */
+  #claim: string | undefined;
+  /** Hash of a whole state that was refused: not offered again until anything in it changes. */
+  #parkedState: string | undefined;
 
-  constructor(typeUrl: ResourceType, node: NodeRecord) {
+  constructor(typeUrl: ResourceType, node: NodeRecord, protocol: Protocol) {
     this.typeUrl = typeUrl;
     this.#node = node;
+    this.#protocol = protocol;
+    this.#subscription = new Subscription(typeUrl);
+    this.isFullState = protocol === "sotw" && WILDCARD_TYPES.has(typeUrl);
   }
 
   get outstanding(): Outstanding | undefined {
@@ -78,56 +104,89 @@ export class TypeState {
     return this.#owesAnswer;
   }
 
+  /** True while a response must hold all of the target, because what it leaves out would be deleted unseen. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
   get nameCount(): number {
-    return this.#names.size;
+    return this.#subscription.names.size;
+  }
+
+  /** Names that Envoy asked for one by one. */
+  get subscribedNames(): ReadonlySet<string> {
+    return this.#subscription.names;
   }
 
   isSubscribed(name: string): boolean {
-    return this.#isWildcard || this.#names.has(name);
+    return this.#subscription.covers(name);
   }
 
   /** Applies a request: first its verdict on the last response, then its change of the subscription. */
-  apply(request: DeltaDiscoveryRequest, nowMs: number): Verdict {
+  apply(ask: DiscoveryAsk, nowMs: number): Verdict {
     const isFirst = this.#isFirstRequest;
     this.#isFirstRequest = false;
     // The nonce of a first request belongs to a stream that is gone.
-    const verdict: Verdict = isFirst ? { kind: "none" } : this.#settle(request, nowMs);
-    if (isFirst) this.#start(request);
-    this.#subscribe(request.resourceNamesSubscribe, isFirst);
-    this.#unsubscribe(request.resourceNamesUnsubscribe);
+    const verdict: Verdict = isFirst ? { kind: "none" } : this.#settle(ask, nowMs);
+    if (isFirst) this.#start(ask);
+    const change = this.#subscription.apply(ask.names);
+    if (isFirst && change.added.length > 0) this.#claim = undefined;
+    this.#follow(change, isFirst);
     return verdict;
   }
 
-  #start(request: DeltaDiscoveryRequest): void {
-    for (const [name, version] of Object.entries(request.initialResourceVersions)) {
-      this.#held.set(name, { version, resource: undefined });
+  /**
+   * Finds out what a SotW client holds from the version that it names. Call before anything is sent.
+   * @param recall resources of a version that was published lately
+   */
+  settleClaim(recall: (version: string) => ResourceMap | undefined): void {
+    const known = this.#claim === undefined ? undefined : recall(this.#claim);
+    this.#claim = undefined;
+    if (known === undefined) return;
+    for (const [name, resource] of known) this.#held.set(name, { version: resource.version, resource });
+    this.#isWhole = false;
+    // Nothing new to say and no start to complete.
+    this.#owesAnswer = false;
+  }
+
+  #start(ask: DiscoveryAsk): void {
+    if (ask.holds.kind === "resources") {
+      for (const [name, version] of Object.entries(ask.holds.versions)) {
+        this.#held.set(name, { version, resource: undefined });
+      }
+      return;
     }
-    if (request.resourceNamesSubscribe.length === 0 && WILDCARD_TYPES.has(this.typeUrl)) this.#openWildcard();
+    if (ask.holds.version === "") return;
+    if (this.isFullState) {
+      this.#claim = ask.holds.version;
+      this.#isWhole = true;
+      this.#owesAnswer = true;
+    } else {
+      for (const name of namesIn(ask)) this.#held.set(name, { version: UNKNOWN, resource: undefined });
+    }
   }
 
-  #openWildcard(): void {
-    this.#isWildcard = true;
-    this.#owesAnswer = true;
-  }
-
-  #settle(request: DeltaDiscoveryRequest, nowMs: number): Verdict {
+  #settle(ask: DiscoveryAsk, nowMs: number): Verdict {
     const outstanding = this.#outstanding;
     // Stale or foreign: no credit, but the names in the request still count.
-    if (outstanding === undefined || request.responseNonce !== outstanding.nonce) return { kind: "none" };
+    if (outstanding === undefined || ask.responseNonce !== outstanding.nonce) return { kind: "none" };
     this.#outstanding = undefined;
     // A refusal is told by its error alone; versions and nonces do not tell it.
-    if (request.errorDetail !== undefined) {
-      const words = refusalWords(request.errorDetail.message);
+    if (ask.refusal !== undefined) {
+      const words = refusalWords(ask.refusal);
       this.#refuse(outstanding.items, words);
       return { kind: "nack", words, items: outstanding.items };
     }
-    for (const { name, version, resource } of outstanding.items) {
+    for (const { name, version, resource, isStandIn } of outstanding.items) {
       this.#node.accept(this.typeUrl, name);
       this.#suspects.delete(`${name} ${version}`);
+      if ((version === REMOVED || isStandIn) && this.isSubscribed(name)) this.#gone.add(name);
       // Dropped while the answer was under way: what Envoy does with it is not our concern any more.
       if (version === REMOVED || !this.isSubscribed(name)) this.#held.delete(name);
       else this.#held.set(name, { version, resource });
     }
+    this.#isWhole = false;
+    this.#parkedState = undefined;
     return { kind: "ack", tookMs: nowMs - outstanding.sentAtMs };
   }
 
@@ -135,6 +194,12 @@ export class TypeState {
   #refuse(items: readonly Item[], words: string): void {
     const [only, ...others] = items;
     if (only === undefined) return;
+    if (this.#isWhole) {
+      // Offered on its own, a resource would delete all others: the state is parked as it is.
+      this.#parkedState = stateHash(items);
+      for (const { name, version } of items) this.#node.reject(this.typeUrl, name, version, words);
+      return;
+    }
     if (others.length === 0) {
       this.#suspects.delete(`${only.name} ${only.version}`);
       this.#node.reject(this.typeUrl, only.name, only.version, words);
@@ -143,32 +208,24 @@ export class TypeState {
     for (const { name, version } of items) this.#suspects.add(`${name} ${version}`);
   }
 
-  #subscribe(names: readonly string[], isFirst: boolean): void {
-    for (const name of names) {
-      if (name === WILDCARD) {
-        this.#openWildcard();
-        continue;
-      }
-      this.#names.add(name);
+  #follow(change: SubscriptionChange, isFirst: boolean): void {
+    if (change.opensWildcard) this.#owesAnswer = true;
+    for (const name of change.added) {
       // On a new stream Envoy lists what it has; only endpoints are sent again, because a cluster may wait for them.
       if (!isFirst || !this.#held.has(name)) this.#asked.add(name);
       else if (this.typeUrl === ENDPOINT_TYPE) this.#resend.add(name);
     }
-  }
-
-  #unsubscribe(names: readonly string[]): void {
-    for (const name of names) {
-      if (name === WILDCARD) {
-        this.#isWildcard = false;
-        for (const held of this.#held.keys()) if (!this.#names.has(held)) this.#held.delete(held);
-        continue;
-      }
-      if (!this.#names.delete(name)) continue;
+    if (change.closesWildcard) {
+      for (const held of this.#held.keys()) if (!this.isSubscribed(held)) this.#held.delete(held);
+      for (const asked of this.#asked) if (!this.isSubscribed(asked)) this.#asked.delete(asked);
+    }
+    for (const name of change.dropped) {
       this.#asked.delete(name);
       this.#resend.delete(name);
-      // Still covered by the wildcard: the protocol wants to hear about it once more.
-      if (this.#isWildcard) this.#asked.add(name);
-      else this.#held.delete(name);
+      this.#gone.delete(name);
+      if (!this.isSubscribed(name)) this.#held.delete(name);
+      // Still covered by the wildcard: delta wants to hear about it once more.
+      else if (this.#protocol === "delta") this.#asked.add(name);
     }
   }
 
@@ -179,25 +236,53 @@ export class TypeState {
 
   /** What should be sent to reach `target`, without what is under way or known to be refused. Sorted by name. */
   pending(target: ResourceMap): Item[] {
-    const names = new Set(this.#names);
-    if (this.#isWildcard) {
+    const items = this.#isWhole ? this.#wholeState(target) : this.#changes(target);
+    return items.filter((item) => !this.isUnderWay(item.name, item.version)).sort(byName);
+  }
+
+  #changes(target: ResourceMap): Item[] {
+    const names = new Set(this.#subscription.names);
+    if (this.#subscription.isWildcard) {
       for (const name of target.keys()) names.add(name);
       for (const name of this.#held.keys()) names.add(name);
+      for (const name of this.#asked) names.add(name);
     }
     const items: Item[] = [];
     for (const name of names) {
       const item = this.#pendingItem(name, target);
-      if (item !== undefined && !this.isUnderWay(item.name, item.version)) items.push(item);
+      if (item !== undefined) items.push(item);
     }
-    return items.sort((a, b) => (a.name < b.name ? -1 : 1));
+    return items;
+  }
+
+  #wholeState(target: ResourceMap): Item[] {
+    const items: Item[] = [];
+    for (const [name, resource] of target) {
+      if (this.isSubscribed(name)) items.push({ name, version: resource.version, resource });
+    }
+    return this.#parkedState !== undefined && stateHash(items) === this.#parkedState ? [] : items;
+  }
+
+  /** Resources of a response with these items: of a full state also what Envoy holds and keeps. Sorted by name. */
+  contents(items: readonly Item[]): readonly Resource[] {
+    if (!this.isFullState) return items.flatMap(({ resource }) => (resource === undefined ? [] : [resource]));
+    const contents = new Map<string, Resource>();
+    for (const [name, { resource }] of this.#held) if (resource !== undefined) contents.set(name, resource);
+    for (const { name, resource } of items) {
+      if (resource === undefined) contents.delete(name);
+      else contents.set(name, resource);
+    }
+    return [...contents.values()].sort(byName);
   }
 
   #pendingItem(name: string, target: ResourceMap): Item | undefined {
     const held = this.#held.get(name);
     const isAsked = this.#asked.has(name);
-    const resource = target.get(name) ?? this.#standIn(name, isAsked || held === undefined);
+    const mustAnswer = isAsked || (held === undefined && !this.#gone.has(name));
+    const real = target.get(name);
+    const resource = real ?? this.#standIn(name, mustAnswer);
     if (resource === undefined) return this.#pendingRemoval(name, held, isAsked);
-    const item = { name, version: resource.version, resource };
+    const item = { name, version: resource.version, resource, isStandIn: real === undefined };
     if (isAsked || this.#resend.has(name)) return item;
     const isWanted = held?.version !== resource.version && !this.#node.isRejected(this.typeUrl, name, resource.version);
     return isWanted ? item : undefined;
@@ -207,15 +292,27 @@ export class TypeState {
     // A listener that waits for a filter never opens once it is told that there is none; silence lets its timer run.
     if (this.typeUrl === EXTENSION_TYPE) return undefined;
     const item = { name, version: REMOVED, resource: undefined };
+    if (this.#protocol === "sotw")
+      return this.isFullState && held !== undefined ? this.#unlessRejected(item) : undefined;
     if (isAsked) return item;
-    // Endpoints, route tables and filters leave with what names them; Envoy ignores their removal.
-    const isOurs = this.#isWildcard && !this.#names.has(name) && held !== undefined;
-    return isOurs && !this.#node.isRejected(this.typeUrl, name, REMOVED) ? item : undefined;
+    if (this.#gone.has(name)) return undefined;
+    const leavesAlone = !this.leavesWithParent || !this.#subscription.names.has(name);
+    return held !== undefined && leavesAlone ? this.#unlessRejected(item) : undefined;
   }
 
-  /** See emptyRouteTable: a route table that never was must not be answered with "removed". */
+  #unlessRejected(item: Item): Item | undefined {
+    return this.#node.isRejected(this.typeUrl, item.name, item.version) ? undefined : item;
+  }
+
+  /**
+   * What is sent in place of nothing, so that a starting Envoy goes on: see emptyRouteTable; and in state of the world,
+   * which cannot say "removed", no endpoints for a cluster that was deleted while Envoy warms it.
+   */
   #standIn(name: string, mustAnswer: boolean): Resource | undefined {
-    return this.typeUrl === ROUTE_TYPE && mustAnswer ? emptyRouteTable(name) : undefined;
+    if (!mustAnswer || name === "") return undefined;
+    if (this.typeUrl === ROUTE_TYPE) return emptyRouteTable(name);
+    const isWarming = this.typeUrl === ENDPOINT_TYPE && this.#protocol === "sotw" && this.leavesWithParent;
+    return isWarming ? endpointResource(ClusterLoadAssignment.fromPartial({ clusterName: name })) : undefined;
   }
 
   isUnderWay(name: string, version: string): boolean {
@@ -273,8 +370,23 @@ export class TypeState {
     for (const { name } of items) {
       this.#asked.delete(name);
       this.#resend.delete(name);
+      this.#gone.delete(name);
     }
     const versions = new Map(items.map((item) => [item.name, item.version]));
     this.#outstanding = { nonce, items, versions, sentAtMs: nowMs };
   }
+}
+
+function byName(a: { readonly name: string }, b: { readonly name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}
+
+/** The same for the same names with the same contents. */
+function stateHash(items: readonly Item[]): string {
+  return contentHash(
+    [...items]
+      .sort(byName)
+      .map(({ name, version }) => `${name} ${version}\n`)
+      .join(""),
+  );
 }

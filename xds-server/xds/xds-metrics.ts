@@ -1,11 +1,13 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { refusalReason } from "./csds-refusal-reason.js";
 
 /** What the xDS server counts. */
 export interface XdsMetrics {
   streams(open: number): void;
   sent(type: string, resources: number, bytes: number): void;
   accepted(type: string, tookMs: number): void;
-  refused(type: string): void;
+  /** @param words Envoy's own, of which the kind is counted */
+  refused(type: string, words: string): void;
   waitExpired(type: string): void;
 }
 
@@ -14,6 +16,12 @@ export function createXdsMetrics(registry: Registry): XdsMetrics {
   const registers = [registry];
   const labelNames = ["type"];
   const streams = new Gauge({ name: "servemesh_xds_streams", help: "Open ADS streams", registers });
+  const responses = new Counter({
+    name: "servemesh_xds_sent_responses_total",
+    help: "Responses sent",
+    labelNames,
+    registers,
+  });
   const resources = new Counter({
     name: "servemesh_xds_sent_resources_total",
     help: "Resources and removals sent",
@@ -33,7 +41,12 @@ export function createXdsMetrics(registry: Registry): XdsMetrics {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 3, 15],
     registers,
   });
-  const refused = new Counter({ name: "servemesh_xds_nacks_total", help: "Refused responses", labelNames, registers });
+  const refused = new Counter({
+    name: "servemesh_xds_nacks_total",
+    help: "Refused responses",
+    labelNames: ["type", "reason"],
+    registers,
+  });
   const expired = new Counter({
     name: "servemesh_xds_wait_expired_total",
     help: "Entries sent although what they wait for was not accepted in time",
@@ -43,11 +56,12 @@ export function createXdsMetrics(registry: Registry): XdsMetrics {
   return {
     streams: (open) => streams.set(open),
     sent: (type, count, size) => {
+      responses.inc({ type });
       resources.inc({ type }, count);
       bytes.inc({ type }, size);
     },
     accepted: (type, tookMs) => acceptedMs.observe({ type }, tookMs / 1000),
-    refused: (type) => refused.inc({ type }),
+    refused: (type, words) => refused.inc({ type, reason: refusalReason(words) }),
     waitExpired: (type) => expired.inc({ type }),
   };
 }

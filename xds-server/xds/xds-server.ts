@@ -1,16 +1,23 @@
-import { status as GrpcStatus, type Server, type ServerDuplexStream } from "@grpc/grpc-js";
-import { AggregatedDiscoveryServiceService } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/ads.js";
-import { DeltaDiscoveryRequest } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
+import { status as GrpcStatus, type Server } from "@grpc/grpc-js";
+import {
+  DeltaDiscoveryRequest,
+  DiscoveryRequest,
+} from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
 import type { Clock } from "../platform/clock.js";
 import type { Finding } from "../registry/state.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
-import { DeltaSession, type Outgoing } from "./delta-session.js";
+import type { StreamObserver } from "./csds-node-book.js";
 import { encodeDeltaResponse } from "./delta-wire.js";
+import { type DiscoveryAsk, deltaAsk, holdsNothing, namesIn, sotwAsk } from "./discovery-ask.js";
+import { type DiscoveryCall, type DiscoveryMethod, discoveryServices } from "./discovery-services.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
+import { RecentStates } from "./recent-states.js";
+import { encodeSotwResponse } from "./sotw-wire.js";
+import { type Outgoing, StreamSession } from "./stream-session.js";
 import type { XdsMetrics } from "./xds-metrics.js";
 
-/** Open streams at a time; one more is told to come back later. */
-const STREAMS_MAX = 2_000;
+/** Open streams at a time; one more is told to come back later. Without ADS an Envoy has one for each of its clusters. */
+const STREAMS_MAX = 10_000;
 /** Envoys whose refusals are remembered. */
 const NODES_MAX = 4_096;
 const NODE_ID_MAX_CHARS = 256;
@@ -25,6 +32,8 @@ export interface XdsServerDeps {
   readonly clock: Pick<Clock, "nowMs" | "schedule">;
   readonly logger: XdsLogger;
   readonly metrics?: XdsMetrics;
+  /** Told of streams and their answers, for the views of people. */
+  readonly observer?: StreamObserver;
   /** Name of this control plane in its responses. */
   readonly identifier?: string;
 }
@@ -53,16 +62,15 @@ export interface SettleReport {
   readonly unsettled: readonly string[];
 }
 
-type AdsCall = ServerDuplexStream<Buffer, Buffer>;
-
 interface Stream {
-  readonly call: AdsCall;
-  session: DeltaSession | undefined;
+  readonly call: DiscoveryCall;
+  readonly method: DiscoveryMethod;
+  session: StreamSession | undefined;
   cancelTimer: () => void;
 }
 
 /**
- * Delta ADS over grpc-js. Responses are joined from bytes that all streams share, only requests are decoded. Streams wait
+ * Discovery over grpc-js: ADS and the per-type services, each as state of the world and as delta. Responses are joined from bytes that all streams share, only requests are decoded. Streams wait
  * without an answer until the first snapshot is set.
  */
 export class XdsServer {
@@ -70,6 +78,7 @@ export class XdsServer {
   readonly #streams = new Set<Stream>();
   readonly #nodes = new Map<string, NodeRecord>();
   readonly #waiters = new Set<() => void>();
+  readonly #recent = new RecentStates();
   #snapshot: Snapshot | undefined;
 
   constructor(deps: XdsServerDeps) {
@@ -79,6 +88,7 @@ export class XdsServer {
   /** Publishes a state to all connected Envoys and to those that connect later. */
   setSnapshot(snapshot: Snapshot): void {
     this.#snapshot = snapshot;
+    this.#recent.remember(snapshot);
     for (const stream of this.#streams) {
       stream.session?.setTarget(snapshot, this.#deps.clock.nowMs());
       this.#rearm(stream);
@@ -90,29 +100,19 @@ export class XdsServer {
     return this.#snapshot;
   }
 
-  /** Adds the ADS service. The caller owns the server, its port and its limits. */
+  /** Adds the discovery services. The caller owns the server, its port and its limits. */
   addTo(server: Server): void {
-    const raw = (bytes: Buffer): Buffer => bytes;
-    const method = AggregatedDiscoveryServiceService.deltaAggregatedResources;
-    server.addService(
-      {
-        deltaAggregatedResources: {
-          path: method.path,
-          requestStream: true,
-          responseStream: true,
-          requestSerialize: raw,
-          requestDeserialize: raw,
-          responseSerialize: raw,
-          responseDeserialize: raw,
-        },
-      },
-      { deltaAggregatedResources: (call: AdsCall) => this.#open(call) },
-    );
+    for (const { definition, methods } of discoveryServices()) {
+      const handlers = Object.entries(methods).map(([key, method]) => {
+        return [key, (call: DiscoveryCall) => this.#open(call, method)] as const;
+      });
+      server.addService(definition, Object.fromEntries(handlers));
+    }
   }
 
-  /** One entry per connected Envoy, sorted by node id. */
+  /** One entry per connected Envoy, over all its streams, sorted by node id. */
   status(): NodeStatus[] {
-    const nodes: NodeStatus[] = [];
+    const nodes = new Map<string, TypeStatus[]>();
     for (const { session } of this.#streams) {
       if (session === undefined) continue;
       const { node } = session;
@@ -122,9 +122,9 @@ export class XdsServer {
           .map(({ name, words }) => `${name}: ${words}`);
         return { ...type, nack: words.join("; ") };
       });
-      nodes.push({ nodeId: node.nodeId, types });
+      nodes.set(node.nodeId, [...(nodes.get(node.nodeId) ?? []), ...types]);
     }
-    return nodes.sort((a, b) => (a.nodeId < b.nodeId ? -1 : 1));
+    return [...nodes].map(([nodeId, types]) => ({ nodeId, types })).sort((a, b) => (a.nodeId < b.nodeId ? -1 : 1));
   }
 
   /** What connected Envoys refuse of the present state. */
@@ -169,7 +169,7 @@ export class XdsServer {
     );
   }
 
-  #open(call: AdsCall): void {
+  #open(call: DiscoveryCall, method: DiscoveryMethod): void {
     if (this.#streams.size >= STREAMS_MAX) {
       fail(
         call,
@@ -178,7 +178,7 @@ export class XdsServer {
       );
       return;
     }
-    const stream: Stream = { call, session: undefined, cancelTimer: () => undefined };
+    const stream: Stream = { call, method, session: undefined, cancelTimer: () => undefined };
     this.#streams.add(stream);
     this.#deps.metrics?.streams(this.#streams.size);
     call.on("data", (bytes: Buffer) => this.#receive(stream, bytes));
@@ -194,45 +194,59 @@ export class XdsServer {
   #receive(stream: Stream, bytes: Buffer): void {
     if (!this.#streams.has(stream)) return;
     try {
-      const request = DeltaDiscoveryRequest.decode(bytes);
-      const session = stream.session ?? this.#begin(stream, request);
-      session.request(request, this.#deps.clock.nowMs());
+      const ask = readAsk(stream.method, bytes);
+      const session = stream.session ?? this.#begin(stream, ask);
+      session.request(ask, this.#deps.clock.nowMs());
       this.#rearm(stream);
       this.#checkWaiters();
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      this.#deps.logger.warn({ node: stream.session?.node.nodeId, problem: message }, "ADS stream ended: bad request");
+      this.#deps.logger.warn({ node: stream.session?.node.nodeId, problem: message }, "xDS stream ended: bad request");
       this.#drop(stream);
       fail(stream.call, GrpcStatus.INVALID_ARGUMENT, message);
     }
   }
 
   /** The node comes with a stream's first request and counts for the stream's life. */
-  #begin(stream: Stream, request: DeltaDiscoveryRequest): DeltaSession {
-    const nodeId = request.node?.id ?? "";
+  #begin(stream: Stream, ask: DiscoveryAsk): StreamSession {
+    const { nodeId } = ask;
     if (nodeId === "" || nodeId.length > NODE_ID_MAX_CHARS) {
       throw new Error(
         `node.id is missing or longer than ${NODE_ID_MAX_CHARS} characters; start Envoy with --service-node`,
       );
     }
     const node = this.#nodeRecord(nodeId);
-    // An Envoy that holds nothing has just started.
-    if (Object.keys(request.initialResourceVersions).length === 0) node.forgetRejections();
+    // An Envoy that holds nothing has just started, but a stream for one type more tells nothing about the others.
+    if (holdsNothing(ask)) {
+      if (stream.method.typeUrl === undefined) node.forgetRejections();
+      else node.forgetRejectionsOf(stream.method.typeUrl, namesIn(ask));
+    }
     const session = this.#session(stream, node);
     stream.session = session;
+    this.#deps.observer?.began(session);
     if (this.#snapshot !== undefined) session.setTarget(this.#snapshot, this.#deps.clock.nowMs());
     this.#deps.logger.info({ node: nodeId }, "Envoy connected");
     return session;
   }
 
-  #session(stream: Stream, node: NodeRecord): DeltaSession {
-    const { metrics, logger } = this.#deps;
-    return new DeltaSession(node, {
+  #session(stream: Stream, node: NodeRecord): StreamSession {
+    const { metrics, logger, observer } = this.#deps;
+    const { protocol, typeUrl } = stream.method;
+    const settings = {
+      protocol,
+      isAlone: typeUrl !== undefined,
+      recall: this.#recent.recall.bind(this.#recent),
+    };
+    const session: StreamSession = new StreamSession(node, settings, {
       write: (outgoing) => this.#write(stream, node, outgoing),
-      accepted: (type, tookMs) => metrics?.accepted(shortName(type), tookMs),
+      accepted: (type, tookMs) => {
+        metrics?.accepted(shortName(type), tookMs);
+        observer?.accepted(session, type, tookMs);
+      },
       refused: (type, items, words) => {
-        metrics?.refused(shortName(type));
+        metrics?.refused(shortName(type), words);
         const names = items.map((item) => item.name);
+        observer?.refused(session, type, names, words);
         logger.warn({ node: node.nodeId, type: shortName(type), names, words }, "Envoy refused a response");
       },
       waitExpired: (type) => {
@@ -240,18 +254,12 @@ export class XdsServer {
         logger.warn({ node: node.nodeId, type: shortName(type) }, "sent without waiting longer for other resources");
       },
     });
+    return session;
   }
 
   #write(stream: Stream, node: NodeRecord, outgoing: Outgoing): void {
-    const { typeUrl, nonce, systemVersion, items } = outgoing;
-    const bytes = encodeDeltaResponse({
-      typeUrl,
-      nonce,
-      systemVersion,
-      resources: items.flatMap((item) => (item.resource === undefined ? [] : [item.resource])),
-      removed: items.filter((item) => item.version === REMOVED).map((item) => item.name),
-      identifier: this.#deps.identifier ?? "servemesh",
-    });
+    const { typeUrl, nonce, items } = outgoing;
+    const bytes = encodeResponse(stream.method, outgoing, this.#deps.identifier ?? "servemesh");
     const names = items.map((item) => (item.version === REMOVED ? `-${item.name}` : item.name));
     this.#deps.logger.info(
       { node: node.nodeId, type: shortName(typeUrl), nonce, names, bytes: bytes.length },
@@ -290,8 +298,10 @@ export class XdsServer {
     if (!this.#streams.delete(stream)) return;
     stream.cancelTimer();
     this.#deps.metrics?.streams(this.#streams.size);
-    if (stream.session !== undefined)
+    if (stream.session !== undefined) {
+      this.#deps.observer?.ended(stream.session);
       this.#deps.logger.info({ node: stream.session.node.nodeId }, "Envoy disconnected");
+    }
     this.#checkWaiters();
   }
 
@@ -304,6 +314,30 @@ function shortName(typeUrl: string): string {
   return typeUrl.slice(typeUrl.lastIndexOf(".") + 1);
 }
 
-function fail(call: AdsCall, code: GrpcStatus, details: string): void {
+/** @throws Error for a type that the stream does not carry; the message tells the client what is wrong */
+function readAsk({ protocol, typeUrl }: DiscoveryMethod, bytes: Buffer): DiscoveryAsk {
+  const ask =
+    protocol === "delta" ? deltaAsk(DeltaDiscoveryRequest.decode(bytes)) : sotwAsk(DiscoveryRequest.decode(bytes));
+  if (typeUrl === undefined) {
+    if (ask.typeUrl === "") throw new Error("type_url is missing; an aggregated stream carries all types, so name one");
+    return ask;
+  }
+  // The method implies the type.
+  if (ask.typeUrl !== "" && ask.typeUrl !== typeUrl) {
+    throw new Error(`type_url is not ${typeUrl}, the only type of this method; leave it out or use ADS`);
+  }
+  return { ...ask, typeUrl };
+}
+
+function encodeResponse({ protocol }: DiscoveryMethod, outgoing: Outgoing, identifier: string): Buffer {
+  const { typeUrl, nonce, systemVersion, items, contents: resources } = outgoing;
+  if (protocol === "sotw") {
+    return encodeSotwResponse({ typeUrl, nonce, versionInfo: systemVersion, resources, identifier });
+  }
+  const removed = items.filter((item) => item.version === REMOVED).map((item) => item.name);
+  return encodeDeltaResponse({ typeUrl, nonce, systemVersion, resources, removed, identifier });
+}
+
+function fail(call: DiscoveryCall, code: GrpcStatus, details: string): void {
   call.emit("error", { code, details });
 }

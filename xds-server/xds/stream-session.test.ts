@@ -1,4 +1,3 @@
-import { DeltaDiscoveryRequest } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
 import { describe, expect, it } from "vitest";
 import { planMesh } from "../plan/plan.js";
 import { rankerFixture, type StateFixture, stateOf, withEcho, withWeights } from "../plan/state-fixture.js";
@@ -93,7 +92,7 @@ describe("a first connection", () => {
     const envoy = new Envoy();
     envoy.session.setTarget(snapshotOf(ranker), 0);
     const typeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
-    envoy.session.request(DeltaDiscoveryRequest.fromPartial({ typeUrl, resourceNamesSubscribe: ["cert"] }), 0);
+    envoy.request({ typeUrl, resourceNamesSubscribe: ["cert"] });
     expect(envoy.take()).toEqual([]);
   });
 
@@ -164,7 +163,7 @@ describe("make before break", () => {
     envoy.ask(ROUTE_TYPE, ["routes/echo"]);
     const table = envoy.last(ROUTE_TYPE);
     expect(envoy.take()).toEqual(["RDS +routes/echo"]);
-    envoy.ack({ typeUrl: SCOPE_TYPE, nonce: String(Number(table?.nonce) - 1), systemVersion: "", items: [] });
+    envoy.ack({ typeUrl: SCOPE_TYPE, nonce: String(Number(table?.nonce) - 1) });
     expect(envoy.take()).toEqual([]);
     envoy.ack(table);
     expect(envoy.take()).toEqual(["ECDS +gate"]);
@@ -263,9 +262,9 @@ describe("refusals", () => {
     envoy.ask(ROUTE_TYPE, ["routes/ranker", "routes/ranker-lite"]);
     envoy.nack(envoy.last(ROUTE_TYPE), "one of them is bad");
     expect(envoy.take()).toEqual(["RDS +routes/ranker +routes/ranker-lite", "RDS +routes/ranker"]);
-    envoy.nack({ typeUrl: ROUTE_TYPE, nonce: "2", systemVersion: "", items: [] }, "this one");
+    envoy.nack({ typeUrl: ROUTE_TYPE, nonce: "2" }, "this one");
     expect(envoy.take()).toEqual(["RDS +routes/ranker-lite"]);
-    envoy.ack({ typeUrl: ROUTE_TYPE, nonce: "3", systemVersion: "", items: [] });
+    envoy.ack({ typeUrl: ROUTE_TYPE, nonce: "3" });
     expect(envoy.take()).toEqual([]);
     expect(envoy.node.rejections.map(({ name, words }) => `${name}: ${words}`)).toEqual(["routes/ranker: this one"]);
   });
@@ -286,7 +285,7 @@ describe("refusals", () => {
   it("are seen by the error alone; a stale nonce gives neither credit nor blame", () => {
     const envoy = started(snapshotOf(ranker));
     envoy.session.setTarget(snapshotOf(weights(90, 10)), 0);
-    envoy.nack({ typeUrl: ROUTE_TYPE, nonce: "made-up", systemVersion: "", items: [] }, "not about this");
+    envoy.nack({ typeUrl: ROUTE_TYPE, nonce: "made-up" }, "not about this");
     expect(envoy.node.rejections).toEqual([]);
     expect(envoy.session.unsettledTypes()).toEqual([ROUTE_TYPE]);
   });
@@ -294,14 +293,11 @@ describe("refusals", () => {
   it("count the names in a request with a stale nonce", () => {
     const envoy = started(snapshotOf(grown));
     envoy.drop(ROUTE_TYPE, ["routes/echo"]);
-    envoy.session.request(
-      DeltaDiscoveryRequest.fromPartial({
-        typeUrl: ROUTE_TYPE,
-        responseNonce: "old",
-        resourceNamesSubscribe: ["routes/echo"],
-      }),
-      0,
-    );
+    envoy.request({
+      typeUrl: ROUTE_TYPE,
+      responseNonce: "old",
+      resourceNamesSubscribe: ["routes/echo"],
+    });
     expect(envoy.take()).toEqual(["RDS +routes/echo"]);
   });
 });
@@ -354,7 +350,7 @@ describe("a new stream", () => {
   it("is answered whatever nonce its first request carries", () => {
     const envoy = new Envoy();
     envoy.session.setTarget(snapshotOf(ranker), 0);
-    envoy.session.request(DeltaDiscoveryRequest.fromPartial({ typeUrl: LISTENER_TYPE, responseNonce: "41" }), 0);
+    envoy.request({ typeUrl: LISTENER_TYPE, responseNonce: "41" });
     expect(envoy.take()).toEqual(["LDS +gateway"]);
   });
 

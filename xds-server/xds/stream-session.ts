@@ -1,13 +1,18 @@
-import type { DeltaDiscoveryRequest } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
+import { contentHash, type Resource } from "../snapshot/resource.js";
 import {
   CLUSTER_TYPE,
   DELIVERY_ORDER,
   ENDPOINT_TYPE,
   isResourceType,
+  LISTENER_TYPE,
   type ResourceType,
+  ROUTE_TYPE,
+  SCOPE_TYPE,
 } from "../snapshot/resource-types.js";
-import type { Snapshot } from "../snapshot/snapshot.js";
-import { passageOf } from "./delivery-gates.js";
+import type { ResourceMap, Snapshot } from "../snapshot/snapshot.js";
+import { inspectType, type TypeInspection } from "./csds-inspection.js";
+import { type Passage, passageOf } from "./delivery-gates.js";
+import { type DiscoveryAsk, holdsNothing, namesIn, type Protocol } from "./discovery-ask.js";
 import { type NodeRecord, REMOVED } from "./node-record.js";
 import { Patience } from "./patience.js";
 import { type Item, NAMES_MAX, TypeState, type Verdict } from "./type-state.js";
@@ -16,8 +21,24 @@ import { type Item, NAMES_MAX, TypeState, type Verdict } from "./type-state.js";
 export interface Outgoing {
   readonly typeUrl: ResourceType;
   readonly nonce: string;
+  /** Version of the type, or of what the response holds when that is not all of a full state. */
   readonly systemVersion: string;
+  /** What changes for the client. */
   readonly items: readonly Item[];
+  /** Resources of the response: those of `items`, and in a full state also what stays as it is. */
+  readonly contents: readonly Resource[];
+}
+
+/** What kind of stream a session serves. */
+export interface SessionSettings {
+  readonly protocol: Protocol;
+  /**
+   * True for a stream of a per-type service. Other types travel on streams of their own, whose state this session does
+   * not know, so nothing waits for another type: order between types is what ADS is for.
+   */
+  readonly isAlone: boolean;
+  /** Resources of a type at a version that was published lately; undefined when it is not known any more. */
+  recall(typeUrl: ResourceType, version: string): ResourceMap | undefined;
 }
 
 /** What happens on a stream, for metrics and logs. */
@@ -37,28 +58,37 @@ export interface SessionTypeStatus {
   readonly ackedVersion: string;
 }
 
+/** Types whose resources are named by resources of other types. */
+const PARENTS: readonly (readonly [ResourceType, readonly ResourceType[]])[] = [
+  [ENDPOINT_TYPE, [CLUSTER_TYPE]],
+  [ROUTE_TYPE, [SCOPE_TYPE, LISTENER_TYPE]],
+];
+
 interface Progress {
   sentVersion: string;
   ackedVersion: string;
 }
 
 /**
- * One delta ADS stream as a state machine: requests, snapshots and time go in, responses come out through `write`. No
+ * One discovery stream of either protocol as a state machine: requests, snapshots and time go in, responses come out through `write`. No
  * clock and no connection of its own. Each call ends with everything sent that may be sent; at most one response per type
  * is under way, and what changes meanwhile is merged into the next.
  */
-export class DeltaSession {
+export class StreamSession {
   readonly node: NodeRecord;
   readonly #events: SessionEvents;
+  readonly #settings: SessionSettings;
   readonly #states = new Map<ResourceType, TypeState>();
   readonly #progress = new Map<ResourceType, Progress>();
   readonly #patience: Patience;
+  readonly #lastVersions = new Map<ResourceType, string>();
   #target: Snapshot | undefined;
   #isResumed = false;
   #sentCount = 0;
 
-  constructor(node: NodeRecord, events: SessionEvents) {
+  constructor(node: NodeRecord, settings: SessionSettings, events: SessionEvents) {
     this.node = node;
+    this.#settings = settings;
     this.#events = events;
     this.#patience = new Patience((type) => events.waitExpired(type));
   }
@@ -67,19 +97,24 @@ export class DeltaSession {
    * Handles one request. Types that we do not serve are passed over in silence.
    * @throws Error when the request asks for more names than one stream may hold
    */
-  request(request: DeltaDiscoveryRequest, nowMs: number): void {
-    if (!isResourceType(request.typeUrl)) return;
-    let state = this.#states.get(request.typeUrl);
+  request(ask: DiscoveryAsk, nowMs: number): void {
+    const { typeUrl } = ask;
+    if (!isResourceType(typeUrl)) return;
+    let state = this.#states.get(typeUrl);
     if (state === undefined) {
-      if (this.#states.size === 0) this.#isResumed = Object.keys(request.initialResourceVersions).length > 0;
-      state = new TypeState(request.typeUrl, this.node);
-      this.#states.set(request.typeUrl, state);
-      this.#progress.set(request.typeUrl, { sentVersion: "", ackedVersion: "" });
+      // Clusters that are still cold were never accepted, so the first request alone does not tell.
+      if (!holdsNothing(ask)) this.#isResumed = true;
+      state = new TypeState(typeUrl, this.node, this.#settings.protocol);
+      this.#states.set(typeUrl, state);
+      this.#progress.set(typeUrl, { sentVersion: "", ackedVersion: "" });
+      this.#meetParents();
     }
-    if (state.nameCount + request.resourceNamesSubscribe.length > NAMES_MAX) {
-      throw new Error(`more than ${NAMES_MAX} names of ${request.typeUrl} on one stream; ask for fewer`);
+    // SotW lists all names each time, delta only what is new.
+    const nameCount = namesIn(ask).length + (ask.names.kind === "change" ? state.nameCount : 0);
+    if (nameCount > NAMES_MAX) {
+      throw new Error(`more than ${NAMES_MAX} names of ${typeUrl} on one stream; ask for fewer`);
     }
-    this.#tell(state.typeUrl, state.apply(request, nowMs));
+    this.#tell(typeUrl, state.apply(ask, nowMs));
     this.advance(nowMs);
   }
 
@@ -101,6 +136,7 @@ export class DeltaSession {
     if (target === undefined) return;
     for (const type of DELIVERY_ORDER) {
       const state = this.#states.get(type);
+      state?.settleClaim((version) => this.#recall(type, version));
       if (state !== undefined && state.outstanding === undefined) this.#sendNext(state, target, nowMs);
     }
     this.#takeStock(target);
@@ -122,28 +158,46 @@ export class DeltaSession {
     return [...this.#progress].map(([typeUrl, progress]) => ({ typeUrl, ...progress }));
   }
 
+  /** Every resource that this Envoy asked for, in delivery order of the types. For people; see `inspectType`. */
+  inspect(): TypeInspection[] {
+    return DELIVERY_ORDER.flatMap((type) => {
+      const state = this.#states.get(type);
+      return state === undefined ? [] : [inspectType(state, this.#target)];
+    });
+  }
+
+  #meetParents(): void {
+    for (const [type, parents] of PARENTS) {
+      const state = this.#states.get(type);
+      if (state !== undefined) state.leavesWithParent = parents.some((parent) => this.#states.has(parent));
+    }
+  }
+
   #sendNext(state: TypeState, target: Snapshot, nowMs: number): void {
     const type = state.typeUrl;
     const pending = state.pending(target.byType[type]);
     const allowed = pending.filter((item) =>
-      this.#patience.allows(
-        type,
-        item.name,
-        passageOf(type, item, { states: this.#states, target, isResumed: this.#isResumed }),
-        nowMs,
-      ),
+      this.#patience.allows(type, item.name, this.#passageOf(type, item, target), nowMs),
     );
     // The first answer completes the start of a fresh Envoy, so it is given whole.
-    if (state.owesAnswer && !this.#isResumed && allowed.length < pending.length) return;
-    const items = nextBatch(state, allowed);
+    const isAllOrNothing = state.isWhole || (state.owesAnswer && !this.#isResumed);
+    if (isAllOrNothing && allowed.length < pending.length) return;
+    const items = state.isWhole ? allowed : nextBatch(state, allowed);
     if (items.length === 0 && !state.owesAnswer) return;
     this.#send(state, items, target, nowMs);
+  }
+
+  #passageOf(type: ResourceType, item: Item, target: Snapshot): Passage {
+    if (this.#settings.isAlone) return "go";
+    return passageOf(type, item, { states: this.#states, target, isResumed: this.#isResumed });
   }
 
   #send(state: TypeState, items: readonly Item[], target: Snapshot, nowMs: number): void {
     const type = state.typeUrl;
     this.#sentCount += 1;
     const nonce = String(this.#sentCount);
+    const contents = state.contents(items);
+    const systemVersion = versionOf(state, contents, target);
     state.sent(nonce, items, nowMs);
     for (const item of items) this.#patience.passed(type, item.name, nowMs);
     // Envoy warms a changed cluster until its endpoints come again, and asks for nothing that it has subscribed already.
@@ -151,7 +205,15 @@ export class DeltaSession {
       const endpoints = this.#states.get(ENDPOINT_TYPE);
       for (const { resource } of items) for (const name of resource?.needs ?? []) endpoints?.sendAgain(name);
     }
-    this.#events.write({ typeUrl: type, nonce, systemVersion: target.typeVersions[type], items });
+    if (state.isFullState && systemVersion !== target.typeVersions[type]) {
+      this.node.rememberState(type, systemVersion, contents);
+    }
+    this.#lastVersions.set(type, systemVersion);
+    this.#events.write({ typeUrl: type, nonce, systemVersion, items, contents });
+  }
+
+  #recall(type: ResourceType, version: string): ResourceMap | undefined {
+    return this.node.recallState(type, version) ?? this.#settings.recall(type, version);
   }
 
   /** Notes how far each type is, and forgets waits for entries that are not wanted any more. */
@@ -176,8 +238,15 @@ export class DeltaSession {
   }
 
   #tell(type: ResourceType, verdict: Verdict): void {
-    if (verdict.kind === "ack") this.#events.accepted(type, verdict.tookMs);
-    if (verdict.kind === "nack") this.#events.refused(type, verdict.items, verdict.words);
+    const version = this.#lastVersions.get(type) ?? "";
+    if (verdict.kind === "ack") {
+      this.node.forgetOlderStates(type, version);
+      this.#events.accepted(type, verdict.tookMs);
+    }
+    if (verdict.kind === "nack") {
+      this.node.forgetState(type, version);
+      this.#events.refused(type, verdict.items, verdict.words);
+    }
   }
 }
 
@@ -191,4 +260,19 @@ function isSettled(state: TypeState, target: Snapshot): boolean {
   return (
     state.outstanding === undefined && !state.owesAnswer && state.pending(target.byType[state.typeUrl]).length === 0
   );
+}
+
+/**
+ * The version that a response carries. A SotW client names it after a reconnect, and the whole type must then be what the
+ * version says: a full state that is not there yet (something waits, or was refused) gets a version of its own.
+ */
+function versionOf(state: TypeState, contents: readonly Resource[], target: Snapshot): string {
+  const version = target.typeVersions[state.typeUrl];
+  if (!state.isFullState) return version;
+  const wanted = target.byType[state.typeUrl];
+  let wantedCount = 0;
+  for (const name of wanted.keys()) if (state.isSubscribed(name)) wantedCount += 1;
+  const isThere = contents.every((resource) => wanted.get(resource.name)?.version === resource.version);
+  if (isThere && contents.length === wantedCount) return version;
+  return contentHash(contents.map((resource) => `${resource.name} ${resource.version}\n`).join(""));
 }

@@ -1,0 +1,33 @@
+import {
+  CLUSTER_TYPE,
+  ENDPOINT_TYPE,
+  EXTENSION_TYPE,
+  LISTENER_TYPE,
+  ROUTE_TYPE,
+  SCOPE_TYPE,
+} from "../snapshot/resource-types.js";
+
+/** What people call the types of resources, by type URL. */
+const WORDS: ReadonlyMap<string, string> = new Map([
+  [CLUSTER_TYPE, "cds"],
+  [ENDPOINT_TYPE, "eds"],
+  [LISTENER_TYPE, "lds"],
+  [SCOPE_TYPE, "srds"],
+  [ROUTE_TYPE, "rds"],
+  [EXTENSION_TYPE, "ecds"],
+  ["type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret", "sds"],
+  ["type.googleapis.com/envoy.service.runtime.v3.Runtime", "rtds"],
+  ["type.googleapis.com/envoy.config.route.v3.VirtualHost", "vhds"],
+]);
+
+export const TYPE_WORDS: readonly string[] = [...WORDS.values()];
+
+/** `cds` for clusters and so on; a type without such a word keeps the last part of its name. */
+export function typeWord(typeUrl: string): string {
+  return WORDS.get(typeUrl) ?? typeUrl.slice(typeUrl.lastIndexOf(".") + 1);
+}
+
+/** The type URL of a word of `TYPE_WORDS`; empty for none. */
+export function typeUrlOf(word: string | undefined): string {
+  return [...WORDS].find(([, known]) => known === word)?.[0] ?? "";
+}

@@ -1,0 +1,69 @@
+import type {
+  DeltaDiscoveryRequest,
+  DiscoveryRequest,
+} from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
+
+/** The two forms of the protocol: state of the world (SotW) names all it wants each time, delta only what changed. */
+export type Protocol = "delta" | "sotw";
+
+/** The name that stands for every resource of a type. */
+export const WILDCARD = "*";
+
+/** What a request wants: a change of the names, or all of them anew. */
+export type AskedNames =
+  | { readonly kind: "change"; readonly subscribe: readonly string[]; readonly unsubscribe: readonly string[] }
+  | { readonly kind: "all"; readonly names: readonly string[] };
+
+/** What a stream's first request says that the client holds from earlier streams. */
+export type Holdings =
+  | { readonly kind: "resources"; readonly versions: Readonly<Record<string, string>> }
+  /** SotW has one version for the whole type; empty when the client holds nothing. */
+  | { readonly kind: "type"; readonly version: string };
+
+/** One discovery request, the same for both protocols. */
+export interface DiscoveryAsk {
+  readonly typeUrl: string;
+  /** Only in a stream's first request; empty afterwards. */
+  readonly nodeId: string;
+  readonly responseNonce: string;
+  /** The client's words when it refuses the last response, else undefined. Nothing but this tells a refusal. */
+  readonly refusal: string | undefined;
+  readonly names: AskedNames;
+  readonly holds: Holdings;
+}
+
+export function deltaAsk(request: DeltaDiscoveryRequest): DiscoveryAsk {
+  return {
+    typeUrl: request.typeUrl,
+    nodeId: request.node?.id ?? "",
+    responseNonce: request.responseNonce,
+    refusal: request.errorDetail?.message,
+    names: {
+      kind: "change",
+      subscribe: request.resourceNamesSubscribe,
+      unsubscribe: request.resourceNamesUnsubscribe,
+    },
+    holds: { kind: "resources", versions: request.initialResourceVersions },
+  };
+}
+
+export function sotwAsk(request: DiscoveryRequest): DiscoveryAsk {
+  return {
+    typeUrl: request.typeUrl,
+    nodeId: request.node?.id ?? "",
+    responseNonce: request.responseNonce,
+    refusal: request.errorDetail?.message,
+    names: { kind: "all", names: request.resourceNames },
+    holds: { kind: "type", version: request.versionInfo },
+  };
+}
+
+/** True for a client that has just started: it has nothing from an earlier stream. */
+export function holdsNothing({ holds }: DiscoveryAsk): boolean {
+  return holds.kind === "type" ? holds.version === "" : Object.keys(holds.versions).length === 0;
+}
+
+/** Names that a request adds, without the wildcard; of a SotW request all that it lists. */
+export function namesIn({ names }: DiscoveryAsk): readonly string[] {
+  return (names.kind === "all" ? names.names : names.subscribe).filter((name) => name !== WILDCARD);
+}

@@ -1,0 +1,41 @@
+import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
+import { DiscoveryResponse } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
+import { describe, expect, it } from "vitest";
+import { routeResource } from "../snapshot/resource.js";
+import { ROUTE_TYPE } from "../snapshot/resource-types.js";
+import { encodeSotwResponse, sotwChunk } from "./sotw-wire.js";
+
+describe("encodeSotwResponse", () => {
+  it("joins bytes that decode to what they say, for short and long names and bodies", () => {
+    const names = ["a", "n".repeat(300)];
+    const resources = names.map((name) =>
+      routeResource(RouteConfiguration.fromPartial({ name, internalOnlyHeaders: [name.repeat(100)] })),
+    );
+    const bytes = encodeSotwResponse({
+      typeUrl: ROUTE_TYPE,
+      nonce: "7",
+      versionInfo: "v",
+      resources,
+      identifier: "cp-1",
+    });
+    const decoded = DiscoveryResponse.decode(bytes);
+    expect(decoded).toMatchObject({
+      typeUrl: ROUTE_TYPE,
+      nonce: "7",
+      versionInfo: "v",
+      controlPlane: { identifier: "cp-1" },
+    });
+    expect(decoded.resources.map(({ typeUrl }) => typeUrl)).toEqual([ROUTE_TYPE, ROUTE_TYPE]);
+    expect(decoded.resources.map(({ value }) => RouteConfiguration.decode(value).name)).toEqual(names);
+  });
+
+  it("takes the bytes out of the delta form without a copy", () => {
+    const { deltaChunk } = routeResource(RouteConfiguration.fromPartial({ name: "a" }));
+    expect(sotwChunk(deltaChunk).buffer).toBe(deltaChunk.buffer);
+  });
+
+  it("refuses bytes that hold no resource", () => {
+    expect(() => sotwChunk(Buffer.from([0x12, 0x03, 0x1a, 0x01, 0x61]))).toThrow(/without content/);
+    expect(() => sotwChunk(Buffer.from([0x12, 0x80]))).toThrow(/within a length/);
+  });
+});

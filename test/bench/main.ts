@@ -1,10 +1,14 @@
 import { parseArgs } from "node:util";
 import { overhead } from "./overhead.js";
 import type { BenchResult } from "./report.js";
+import { compareXds } from "./xds/compare.js";
+import { xdsCost } from "./xds-cost.js";
 
 /** Every benchmark by name, with one line of what it measures. */
 const BENCHES: Readonly<Record<string, { readonly about: string; run(): Promise<BenchResult> }>> = {
   overhead: { about: "what batcher, Envoy and gate add to a direct call of Triton, at 200 calls/s", run: overhead },
+  xds: { about: "our xDS server beside go-control-plane, 1,000 streams (needs Go)", run: compareXds },
+  "xds-cost": { about: "what one registry change costs with 10 to 5,000 models", run: xdsCost },
 };
 
 const HELP = `Usage: npm run bench -- <name>

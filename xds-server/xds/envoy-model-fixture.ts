@@ -53,6 +53,7 @@ export class EnvoyModel {
   publish(snapshot: Snapshot): void {
     this.#recent.remember(snapshot);
     this.session.setTarget(snapshot, 0);
+    this.#checkMemory();
   }
 
   /** The stream breaks and begins anew: what was under way is lost, and all that is held and asked for is named again. */
@@ -94,7 +95,14 @@ export class EnvoyModel {
     if (!atEnvoy && !atServer) return false;
     if (atEnvoy && (!atServer || choice % 2 === 0)) this.#receive(this.#toEnvoy.shift() as Outgoing);
     else this.session.request(this.#toServer.shift() as DiscoveryAsk, 0);
+    this.#checkMemory();
     return true;
+  }
+
+  /** What the session remembers of each name must be what a look at every name finds. */
+  #checkMemory(): void {
+    const misjudged = this.session.misjudgedTypes();
+    if (misjudged.length > 0) throw new Error(`wrong names are taken for pending: ${misjudged.join(", ")}`);
   }
 
   held(type: ResourceType): Held {

@@ -29,16 +29,22 @@ interface SentState {
 export class NodeRecord {
   readonly nodeId: string;
   readonly #rejections = new Map<string, Rejection>();
-
+  #revision = 0;
   readonly #states = new Map<string, readonly SentState[]>();
 
   constructor(nodeId: string) {
     this.nodeId = nodeId;
   }
 
+  /** Grows with every change of what is refused; all streams of the node share this record. */
+  get revision(): number {
+    return this.#revision;
+  }
+
   /** A restarted Envoy may take today what it refused yesterday (a port was taken, a file was missing). */
   forgetRejections(): void {
     this.#rejections.clear();
+    this.#revision += 1;
   }
 
   /** The same for one type that a client asks for on a stream of its own. @param names empty for all of the type */
@@ -49,10 +55,11 @@ export class NodeRecord {
 
   reject(typeUrl: string, name: string, version: string, words: string): void {
     this.#rejections.set(`${typeUrl} ${name}`, { typeUrl, name, version, words });
+    this.#revision += 1;
   }
 
   accept(typeUrl: string, name: string): void {
-    this.#rejections.delete(`${typeUrl} ${name}`);
+    if (this.#rejections.delete(`${typeUrl} ${name}`)) this.#revision += 1;
   }
 
   isRejected(typeUrl: string, name: string, version: string): boolean {
@@ -61,7 +68,11 @@ export class NodeRecord {
 
   /** Drops what nobody wants to send any more. */
   keepOnly(isCurrent: (rejection: Rejection) => boolean): void {
-    for (const [key, rejection] of this.#rejections) if (!isCurrent(rejection)) this.#rejections.delete(key);
+    for (const [key, rejection] of this.#rejections) {
+      if (isCurrent(rejection)) continue;
+      this.#rejections.delete(key);
+      this.#revision += 1;
+    }
   }
 
   /** Remembers a SotW state between two published ones: something in it waited, or had been refused. */

@@ -99,6 +99,7 @@ class HostileStream {
     const snapshot = this.#world.snapshot();
     this.#recent.remember(snapshot);
     this.#session.setTarget(snapshot, this.nowMs);
+    expect(this.#session.misjudgedTypes()).toEqual([]);
   }
 
   /** From now on it is honest: it accepts all that comes, until nothing comes any more. */
@@ -142,6 +143,7 @@ class HostileStream {
       },
       this.nowMs,
     );
+    expect(this.#session.misjudgedTypes()).toEqual([]);
   }
 }
 

@@ -166,6 +166,19 @@ export class StreamSession {
     });
   }
 
+  /** For tests: types of which other names are taken for pending than a look at every name finds. */
+  misjudgedTypes(): ResourceType[] {
+    const target = this.#target;
+    if (target === undefined) return [];
+    const texts = (items: readonly Item[]) => items.map(({ name, version }) => `${name} ${version}`).join();
+    return [...this.#states.values()]
+      .filter((state) => {
+        const wanted = target.byType[state.typeUrl];
+        return texts(state.pending(wanted)) !== texts(state.pendingOfEveryName(wanted));
+      })
+      .map((state) => state.typeUrl);
+  }
+
   #meetParents(): void {
     for (const [type, parents] of PARENTS) {
       const state = this.#states.get(type);
@@ -232,8 +245,10 @@ export class StreamSession {
     const progress = this.#progress.get(type);
     if (progress === undefined) return;
     progress.sentVersion = target.typeVersions[type];
-    const resources = [...target.byType[type].values()];
-    const isRefused = resources.some((resource) => state.isRejected(resource.name, resource.version));
+    const wanted = target.byType[type];
+    const isRefused = this.node.rejections.some(
+      ({ typeUrl, name, version }) => typeUrl === type && wanted.get(name)?.version === version,
+    );
     if (state.outstanding === undefined && !isRefused) progress.ackedVersion = target.typeVersions[type];
   }
 

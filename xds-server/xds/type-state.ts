@@ -10,6 +10,7 @@ import {
 import type { ResourceMap } from "../snapshot/snapshot.js";
 import { type DiscoveryAsk, namesIn, type Protocol } from "./discovery-ask.js";
 import { type NodeRecord, REMOVED } from "./node-record.js";
+import { PendingNames } from "./pending-names.js";
 import { refusalWords } from "./refusal-words.js";
 import { Subscription, type SubscriptionChange } from "./subscription.js";
 
@@ -61,11 +62,7 @@ export class TypeState {
   readonly typeUrl: ResourceType;
   /** True when a response replaces everything that the client holds of this type. */
   readonly isFullState: boolean;
-  /**
-   * True while the type that names these resources travels on the same stream: they leave with what names them, and the
-   * client then drops the name itself. Envoy ignores a removal before that, so it would only look as if it was gone.
-   */
-  leavesWithParent = false;
+  #leavesWithParent = false;
   readonly #protocol: Protocol;
   readonly #node: NodeRecord;
   readonly #subscription: Subscription;
@@ -81,6 +78,7 @@ export class TypeState {
   readonly #gone = new Set<string>();
   /** `name version` of entries that stood in a refused response with others: each gets a response of its own. */
   readonly #suspects = new Set<string>();
+  readonly #pendingNames = new PendingNames<Item>();
   #outstanding: Outstanding | undefined;
   #isWhole = false;
   /** Version of the type that a SotW client with the wildcard says it holds, until it was looked up. */
@@ -94,6 +92,19 @@ export class TypeState {
     this.#protocol = protocol;
     this.#subscription = new Subscription(typeUrl);
     this.isFullState = protocol === "sotw" && WILDCARD_TYPES.has(typeUrl);
+  }
+
+  /**
+   * True while the type that names these resources travels on the same stream: they leave with what names them, and the
+   * client then drops the name itself. Envoy ignores a removal before that, so it would only look as if it was gone.
+   */
+  get leavesWithParent(): boolean {
+    return this.#leavesWithParent;
+  }
+
+  set leavesWithParent(leaves: boolean) {
+    if (leaves !== this.#leavesWithParent) this.#pendingNames.touchAll();
+    this.#leavesWithParent = leaves;
   }
 
   get outstanding(): Outstanding | undefined {
@@ -144,6 +155,7 @@ export class TypeState {
     this.#claim = undefined;
     if (known === undefined) return;
     for (const [name, resource] of known) this.#held.set(name, { version: resource.version, resource });
+    this.#pendingNames.touchAll();
     this.#isWhole = false;
     // Nothing new to say and no start to complete.
     this.#owesAnswer = false;
@@ -184,7 +196,9 @@ export class TypeState {
       // Dropped while the answer was under way: what Envoy does with it is not our concern any more.
       if (version === REMOVED || !this.isSubscribed(name)) this.#held.delete(name);
       else this.#held.set(name, { version, resource });
+      this.#pendingNames.touch(name);
     }
+    if (this.#isWhole) this.#pendingNames.touchAll();
     this.#isWhole = false;
     this.#parkedState = undefined;
     return { kind: "ack", tookMs: nowMs - outstanding.sentAtMs };
@@ -210,6 +224,8 @@ export class TypeState {
 
   #follow(change: SubscriptionChange, isFirst: boolean): void {
     if (change.opensWildcard) this.#owesAnswer = true;
+    if (change.opensWildcard || change.closesWildcard) this.#pendingNames.touchAll();
+    for (const name of [...change.added, ...change.dropped]) this.#pendingNames.touch(name);
     for (const name of change.added) {
       // On a new stream Envoy lists what it has; only endpoints are sent again, because a cluster may wait for them.
       if (!isFirst || !this.#held.has(name)) this.#asked.add(name);
@@ -231,7 +247,9 @@ export class TypeState {
 
   /** Sends a name again although it is held already; without effect when it does not exist or nobody asked for it. */
   sendAgain(name: string): void {
-    if (this.isSubscribed(name)) this.#resend.add(name);
+    if (!this.isSubscribed(name)) return;
+    this.#resend.add(name);
+    this.#pendingNames.touch(name);
   }
 
   /** What should be sent to reach `target`, without what is under way or known to be refused. Sorted by name. */
@@ -240,19 +258,36 @@ export class TypeState {
     return items.filter((item) => !this.isUnderWay(item.name, item.version)).sort(byName);
   }
 
+  /** Looks only at names to which something has happened, so that one change costs the same on any stream. */
   #changes(target: ResourceMap): Item[] {
+    const names = this.#pendingNames.toLookAt(target, this.#node.revision) ?? this.#everyName(target);
+    for (const name of names) {
+      this.#pendingNames.note(name, this.#concerns(name, target) ? this.#pendingItem(name, target) : undefined);
+    }
+    return this.#pendingNames.items();
+  }
+
+  /** The same as `pending` by looking at every name; tests compare the two. */
+  pendingOfEveryName(target: ResourceMap): Item[] {
+    const items = this.#isWhole
+      ? this.#wholeState(target)
+      : [...this.#everyName(target)].flatMap((name) => this.#pendingItem(name, target) ?? []);
+    return items.filter((item) => !this.isUnderWay(item.name, item.version)).sort(byName);
+  }
+
+  #everyName(target: ResourceMap): Set<string> {
     const names = new Set(this.#subscription.names);
     if (this.#subscription.isWildcard) {
       for (const name of target.keys()) names.add(name);
       for (const name of this.#held.keys()) names.add(name);
       for (const name of this.#asked) names.add(name);
     }
-    const items: Item[] = [];
-    for (const name of names) {
-      const item = this.#pendingItem(name, target);
-      if (item !== undefined) items.push(item);
-    }
-    return items;
+    return names;
+  }
+
+  #concerns(name: string, target: ResourceMap): boolean {
+    if (this.#subscription.names.has(name)) return true;
+    return this.#subscription.isWildcard && (target.has(name) || this.#held.has(name) || this.#asked.has(name));
   }
 
   #wholeState(target: ResourceMap): Item[] {
@@ -371,6 +406,7 @@ export class TypeState {
       this.#asked.delete(name);
       this.#resend.delete(name);
       this.#gone.delete(name);
+      this.#pendingNames.touch(name);
     }
     const versions = new Map(items.map((item) => [item.name, item.version]));
     this.#outstanding = { nonce, items, versions, sentAtMs: nowMs };

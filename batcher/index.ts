@@ -10,4 +10,3 @@ export {
   type SidecarLimits,
   type SidecarOptions,
 } from "./sidecar.js";
-export type { Transform } from "./transform/transform.js";

@@ -1,4 +1,5 @@
 import type { ModelVersion } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
+import type { Transform } from "@servemesh/wasm-filters";
 import { answerProblem, outputProblem } from "./batch/answer-check.js";
 import { type InferAnswer, type InferFailure, runBatch } from "./batch/batch-runner.js";
 import type { MergedTensor } from "./batch/merge.js";
@@ -11,7 +12,6 @@ import { BatchQueue } from "./queue/batch-queue.js";
 import type { QueuedCall } from "./queued-call.js";
 import { type ParameterValue, PredictError } from "./request.js";
 import { compileServingPlan, type ServingPlan, SpecError } from "./transform/serving-plan.js";
-import type { Transform } from "./transform/transform.js";
 import type { HealthState } from "./triton/health-policy.js";
 import type { ModelServer } from "./triton/model-server.js";
 import { ModelServerMonitor, type MonitorTimes } from "./triton/monitor.js";

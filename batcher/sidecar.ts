@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { Server } from "@grpc/grpc-js";
 import type { Assignment, Load } from "@servemesh/proto/gen/mesh/servemesh/control/v1/replica.js";
 import { ModelVersion } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
+import type { Transform } from "@servemesh/wasm-filters";
 import type { PredictionCache } from "./cache/prediction-cache.js";
 import type { FeatureStore } from "./features/feature-store.js";
 import { LmdbFeatureStore } from "./features/lmdb-feature-store.js";
@@ -20,7 +21,6 @@ import { ReplicaClient } from "./replica/replica-client.js";
 import { type ReportedState, replicaState } from "./replica/replica-state.js";
 import { createServing, DEFAULT_SERVING_LIMITS, type Serving, type ServingLimits } from "./serving.js";
 import { SpecError } from "./transform/serving-plan.js";
-import type { Transform } from "./transform/transform.js";
 import type { MonitorTimes } from "./triton/monitor.js";
 import { TritonClient } from "./triton/triton-client.js";
 

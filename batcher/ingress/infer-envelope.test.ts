@@ -17,7 +17,7 @@ function decode(bytes: Buffer) {
   return decodeInferRequest(bytes, DEFAULT_LIMITS);
 }
 
-// Object.fromEntries, which builds the message below, would lose a key of this name; the decoder itself takes it.
+// The generated encoder, which writes the messages below, loses a map key of this name; our own decoder takes it.
 const word = fc.string({ maxLength: 12, unit: "grapheme" }).filter((text) => text !== "__proto__");
 const int64 = fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n);
 const parameter = fc.oneof(

@@ -5,11 +5,11 @@ import {
   ServingSpec,
   type TensorSpec,
 } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
+import type { Transform } from "@servemesh/wasm-filters";
 import { isDatatype } from "../element-bytes.js";
 import type { QueueLimits } from "../queue/batch-queue.js";
 import type { Datatype } from "../request.js";
 import { ENTITY_DATATYPES } from "./entity-ids.js";
-import type { Transform } from "./transform.js";
 
 /** A version whose record cannot be served; `message` names the field, the problem and the remedy. */
 export class SpecError extends Error {

@@ -1,8 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, openSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findEnvoy } from "@servemesh/envoy";
 import { eventually } from "../support/eventually.js";
+import { startLogged } from "./logged-process.js";
 
 /** An Envoy that only passes on. */
 export interface BareEnvoy {
@@ -25,35 +25,16 @@ export async function startBareEnvoy(
   mkdirSync(folder, { recursive: true });
   const configFile = join(folder, "bare-envoy.json");
   writeFileSync(configFile, JSON.stringify(configuration(ports, upstreamAddress)));
-  const log = openSync(join(folder, "bare-envoy.log"), "w");
   const flags = ["--config-path", configFile, "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning"];
-  const child = spawn(findEnvoy(), flags, { stdio: ["ignore", log, log] });
-  // However the benchmark ends, nothing stays behind.
-  const kill = (): void => void child.kill("SIGKILL");
-  process.once("exit", kill);
+  const envoy = startLogged(findEnvoy(), flags, join(folder, "bare-envoy.log"));
   await eventually("a bare Envoy is ready", () => isReady(ports.admin), { timeoutMs: 20_000 });
-  return {
-    pid: child.pid ?? 0,
-    address: `127.0.0.1:${ports.door}`,
-    stop: async () => {
-      process.off("exit", kill);
-      await ended(child);
-    },
-  };
+  return { pid: envoy.pid, address: `127.0.0.1:${ports.door}`, stop: () => envoy.stop("SIGTERM") };
 }
 
 async function isReady(adminPort: number): Promise<true | undefined> {
   const response = await fetch(`http://127.0.0.1:${adminPort}/ready`);
   await response.arrayBuffer();
   return response.ok ? true : undefined;
-}
-
-function ended(child: ChildProcess): Promise<void> {
-  return new Promise((resolve) => {
-    if (child.exitCode !== null || child.signalCode !== null) return resolve();
-    child.once("exit", () => resolve());
-    child.kill("SIGTERM");
-  });
 }
 
 function configuration(ports: { readonly door: number; readonly admin: number }, upstreamAddress: string): object {

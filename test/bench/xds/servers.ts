@@ -1,9 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { openSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { repositoryRoot } from "@servemesh/envoy";
 import { eventually } from "../../support/eventually.js";
+import { startLogged } from "../logged-process.js";
 
 const TARGET = join(repositoryRoot, "test/dist/bench/xds/target.js");
 
@@ -52,22 +51,16 @@ export function serverPlans(peer: string, data: string, basePort: number): Serve
 /** Starts a server and waits until both ports are open. */
 export async function startServer(plan: ServerPlan, folder: string): Promise<XdsServerProcess> {
   const [program = "", ...flags] = plan.command;
-  const log = openSync(join(folder, `${plan.name}.log`), "w");
-  const child = spawn(program, flags, { stdio: ["ignore", log, log] });
-  const kill = (): void => void child.kill("SIGKILL");
-  process.once("exit", kill);
+  const server = startLogged(program, flags, join(folder, `${plan.name}.log`));
   for (const port of [plan.adsPort, plan.controlPort]) {
     await eventually(`${plan.name} listens on ${port}`, () => isOpen(port), { timeoutMs: 20_000 });
   }
   return {
     name: plan.name,
-    pid: child.pid ?? 0,
+    pid: server.pid,
     adsAddress: `127.0.0.1:${plan.adsPort}`,
     changeUrl: `http://127.0.0.1:${plan.controlPort}/change`,
-    stop: async () => {
-      process.off("exit", kill);
-      await ended(child);
-    },
+    stop: () => server.stop("SIGKILL"),
   };
 }
 
@@ -79,16 +72,5 @@ function isOpen(port: number): Promise<true | undefined> {
       resolve(true);
     });
     socket.once("error", () => resolve(undefined));
-  });
-}
-
-function ended(child: ChildProcess): Promise<void> {
-  return new Promise((resolve) => {
-    if (child.exitCode !== null || child.signalCode !== null) {
-      resolve();
-      return;
-    }
-    child.once("exit", () => resolve());
-    child.kill("SIGKILL");
   });
 }

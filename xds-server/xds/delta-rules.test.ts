@@ -8,7 +8,7 @@ import {
   ROUTE_TYPE,
   SCOPE_TYPE,
 } from "../snapshot/resource-types.js";
-import { Envoy } from "./hand-driven-envoy-fixture.js";
+import { DELTA_ADS, Envoy } from "./hand-driven-envoy-fixture.js";
 import { NodeRecord } from "./node-record.js";
 import { World } from "./world-fixture.js";
 
@@ -95,7 +95,7 @@ describe("content", () => {
   it("rule 30: a new stream gets what changed and what is gone, and an answer to what it holds and names", () => {
     const before = world(CLUSTER_TYPE, ["a", "b", "c"]).snapshot();
     const held = Object.fromEntries([...before.byType[CLUSTER_TYPE]].map(([name, { version }]) => [name, version]));
-    const envoy = new Envoy(new NodeRecord("envoy-1"), { protocol: "delta", isAlone: true, recall: () => undefined });
+    const envoy = new Envoy(new NodeRecord("envoy-1"), { ...DELTA_ADS, isAlone: true });
     envoy.session.setTarget(world(CLUSTER_TYPE, ["a"]).set(CLUSTER_TYPE, ["c"], "v2").snapshot(), 0);
     envoy.ask(CLUSTER_TYPE, [], held);
     expect(envoy.take()).toEqual(["CDS -b +c"]);

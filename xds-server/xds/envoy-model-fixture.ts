@@ -11,6 +11,7 @@ import {
 } from "../snapshot/resource-types.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
 import type { AskedNames, DiscoveryAsk, Holdings, Protocol } from "./discovery-ask.js";
+import { COUNTING } from "./hand-driven-envoy-fixture.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
 import { RecentStates } from "./recent-states.js";
 import { type Outgoing, StreamSession } from "./stream-session.js";
@@ -78,7 +79,7 @@ export class EnvoyModel {
     const recall = this.#recent.recall.bind(this.#recent);
     return new StreamSession(
       this.#node,
-      { protocol: this.#protocol, isAlone: false, recall },
+      { protocol: this.#protocol, isAlone: false, recall, compose: COUNTING },
       {
         write: (outgoing) => this.#toEnvoy.push(outgoing),
         accepted: () => undefined,

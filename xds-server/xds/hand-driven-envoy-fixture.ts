@@ -25,8 +25,16 @@ export const SHORT: Readonly<Record<ResourceType, string>> = {
   [EXTENSION_TYPE]: "ECDS",
 };
 
+/** Composes no message: the nonce counts the responses of the stream. */
+export const COUNTING: SessionSettings["compose"] = (_, after) => ({ number: after + 1, bytes: Buffer.alloc(0) });
+
 /** A delta ADS stream. */
-export const DELTA_ADS: SessionSettings = { protocol: "delta", isAlone: false, recall: () => undefined };
+export const DELTA_ADS: SessionSettings = {
+  protocol: "delta",
+  isAlone: false,
+  recall: () => undefined,
+  compose: COUNTING,
+};
 
 /** The response that a request is about. */
 type Answered = Pick<Outgoing, "typeUrl" | "nonce">;

@@ -2,7 +2,7 @@ import { type DeepPartial, DiscoveryRequest } from "@servemesh/proto/gen/envoy/e
 import type { ResourceType } from "../snapshot/resource-types.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
 import { sotwAsk } from "./discovery-ask.js";
-import { Envoy } from "./hand-driven-envoy-fixture.js";
+import { COUNTING, Envoy } from "./hand-driven-envoy-fixture.js";
 import { NodeRecord } from "./node-record.js";
 import { RecentStates } from "./recent-states.js";
 import type { Outgoing } from "./stream-session.js";
@@ -19,7 +19,7 @@ export class SotwEnvoy extends Envoy {
 
   /** @param recent the states that the server remembers */
   constructor(node = new NodeRecord("envoy-1"), recent = new RecentStates(), isAlone = false) {
-    super(node, { protocol: "sotw", isAlone, recall: recent.recall.bind(recent) });
+    super(node, { protocol: "sotw", isAlone, recall: recent.recall.bind(recent), compose: COUNTING });
     this.#recent = recent;
   }
 

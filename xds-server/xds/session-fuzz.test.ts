@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CLUSTER_TYPE, ENDPOINT_TYPE, type ResourceType, ROUTE_TYPE } from "../snapshot/resource-types.js";
 import type { AskedNames, Protocol } from "./discovery-ask.js";
+import { COUNTING } from "./hand-driven-envoy-fixture.js";
 import { NodeRecord } from "./node-record.js";
 import { RecentStates } from "./recent-states.js";
 import { type Outgoing, StreamSession } from "./stream-session.js";
@@ -59,7 +60,7 @@ class HostileStream {
     const recall = this.#recent.recall.bind(this.#recent);
     this.#session = new StreamSession(
       new NodeRecord("hostile"),
-      { protocol, isAlone, recall },
+      { protocol, isAlone, recall, compose: COUNTING },
       {
         write: (outgoing) => this.#check(outgoing),
         accepted: () => undefined,

@@ -15,9 +15,10 @@ import { type Passage, passageOf } from "./delivery-gates.js";
 import { type DiscoveryAsk, holdsNothing, namesIn, type Protocol } from "./discovery-ask.js";
 import { type NodeRecord, REMOVED } from "./node-record.js";
 import { Patience } from "./patience.js";
+import type { NumberedResponse, ResponseContent } from "./shared-responses.js";
 import { type Item, NAMES_MAX, TypeState, type Verdict } from "./type-state.js";
 
-/** One response to be written, in Envoy-independent form. */
+/** One response to be written. */
 export interface Outgoing {
   readonly typeUrl: ResourceType;
   readonly nonce: string;
@@ -27,6 +28,8 @@ export interface Outgoing {
   readonly items: readonly Item[];
   /** Resources of the response: those of `items`, and in a full state also what stays as it is. */
   readonly contents: readonly Resource[];
+  /** The encoded message, shared with other streams. */
+  readonly bytes: Buffer;
 }
 
 /** What kind of stream a session serves. */
@@ -39,6 +42,8 @@ export interface SessionSettings {
   readonly isAlone: boolean;
   /** Resources of a type at a version that was published lately; undefined when it is not known any more. */
   recall(typeUrl: ResourceType, version: string): ResourceMap | undefined;
+  /** The message of a response, with a nonce above the last one of the stream. */
+  compose(content: ResponseContent, after: number): NumberedResponse;
 }
 
 /** What happens on a stream, for metrics and logs. */
@@ -84,7 +89,7 @@ export class StreamSession {
   readonly #lastVersions = new Map<ResourceType, string>();
   #target: Snapshot | undefined;
   #isResumed = false;
-  #sentCount = 0;
+  #lastNonce = 0;
 
   constructor(node: NodeRecord, settings: SessionSettings, events: SessionEvents) {
     this.node = node;
@@ -207,10 +212,13 @@ export class StreamSession {
 
   #send(state: TypeState, items: readonly Item[], target: Snapshot, nowMs: number): void {
     const type = state.typeUrl;
-    this.#sentCount += 1;
-    const nonce = String(this.#sentCount);
     const contents = state.contents(items);
     const systemVersion = versionOf(state, contents, target);
+    const removed = items.filter(({ version }) => version === REMOVED).map(({ name }) => name);
+    const content = { typeUrl: type, systemVersion, contents, removed };
+    const { number, bytes } = this.#settings.compose(content, this.#lastNonce);
+    this.#lastNonce = number;
+    const nonce = String(number);
     state.sent(nonce, items, nowMs);
     for (const item of items) this.#patience.passed(type, item.name, nowMs);
     // Envoy warms a changed cluster until its endpoints come again, and asks for nothing that it has subscribed already.
@@ -222,7 +230,7 @@ export class StreamSession {
       this.node.rememberState(type, systemVersion, contents);
     }
     this.#lastVersions.set(type, systemVersion);
-    this.#events.write({ typeUrl: type, nonce, systemVersion, items, contents });
+    this.#events.write({ typeUrl: type, nonce, systemVersion, items, contents, bytes });
   }
 
   #recall(type: ResourceType, version: string): ResourceMap | undefined {

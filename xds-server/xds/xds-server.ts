@@ -7,12 +7,11 @@ import type { Clock } from "../platform/clock.js";
 import type { Finding } from "../registry/state.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
 import type { StreamObserver } from "./csds-node-book.js";
-import { encodeDeltaResponse } from "./delta-wire.js";
 import { type DiscoveryAsk, deltaAsk, holdsNothing, namesIn, sotwAsk } from "./discovery-ask.js";
 import { type DiscoveryCall, type DiscoveryMethod, discoveryServices } from "./discovery-services.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
 import { RecentStates } from "./recent-states.js";
-import { encodeSotwResponse } from "./sotw-wire.js";
+import { SharedResponses } from "./shared-responses.js";
 import { type Outgoing, StreamSession } from "./stream-session.js";
 import type { XdsMetrics } from "./xds-metrics.js";
 
@@ -26,6 +25,8 @@ const NODE_ID_MAX_CHARS = 256;
 export interface XdsLogger {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
+  /** Absent means that every level is logged. */
+  isLevelEnabled?(level: string): boolean;
 }
 
 export interface XdsServerDeps {
@@ -79,16 +80,19 @@ export class XdsServer {
   readonly #nodes = new Map<string, NodeRecord>();
   readonly #waiters = new Set<() => void>();
   readonly #recent = new RecentStates();
+  readonly #responses: SharedResponses;
   #snapshot: Snapshot | undefined;
 
   constructor(deps: XdsServerDeps) {
     this.#deps = deps;
+    this.#responses = new SharedResponses(deps.identifier ?? "servemesh");
   }
 
   /** Publishes a state to all connected Envoys and to those that connect later. */
   setSnapshot(snapshot: Snapshot): void {
     this.#snapshot = snapshot;
     this.#recent.remember(snapshot);
+    this.#responses.forget();
     for (const stream of this.#streams) {
       stream.session?.setTarget(snapshot, this.#deps.clock.nowMs());
       this.#rearm(stream);
@@ -236,6 +240,7 @@ export class XdsServer {
       protocol,
       isAlone: typeUrl !== undefined,
       recall: this.#recent.recall.bind(this.#recent),
+      compose: this.#responses.compose.bind(this.#responses, protocol),
     };
     const session: StreamSession = new StreamSession(node, settings, {
       write: (outgoing) => this.#write(stream, node, outgoing),
@@ -257,15 +262,15 @@ export class XdsServer {
     return session;
   }
 
-  #write(stream: Stream, node: NodeRecord, outgoing: Outgoing): void {
-    const { typeUrl, nonce, items } = outgoing;
-    const bytes = encodeResponse(stream.method, outgoing, this.#deps.identifier ?? "servemesh");
-    const names = items.map((item) => (item.version === REMOVED ? `-${item.name}` : item.name));
-    this.#deps.logger.info(
-      { node: node.nodeId, type: shortName(typeUrl), nonce, names, bytes: bytes.length },
-      "xDS response",
-    );
-    this.#deps.metrics?.sent(shortName(typeUrl), items.length, bytes.length);
+  #write(stream: Stream, node: NodeRecord, { typeUrl, nonce, items, bytes }: Outgoing): void {
+    const type = shortName(typeUrl);
+    const { logger, metrics } = this.#deps;
+    // The names of a line that nobody reads would cost more than the push itself.
+    if (logger.isLevelEnabled?.("info") ?? true) {
+      const names = items.map((item) => (item.version === REMOVED ? `-${item.name}` : item.name));
+      logger.info({ node: node.nodeId, type, nonce, names, bytes: bytes.length }, "xDS response");
+    }
+    metrics?.sent(type, items.length, bytes.length);
     // Never more than one response per type is under way, so a slow reader cannot make this buffer grow.
     stream.call.write(bytes);
   }
@@ -327,15 +332,6 @@ function readAsk({ protocol, typeUrl }: DiscoveryMethod, bytes: Buffer): Discove
     throw new Error(`type_url is not ${typeUrl}, the only type of this method; leave it out or use ADS`);
   }
   return { ...ask, typeUrl };
-}
-
-function encodeResponse({ protocol }: DiscoveryMethod, outgoing: Outgoing, identifier: string): Buffer {
-  const { typeUrl, nonce, systemVersion, items, contents: resources } = outgoing;
-  if (protocol === "sotw") {
-    return encodeSotwResponse({ typeUrl, nonce, versionInfo: systemVersion, resources, identifier });
-  }
-  const removed = items.filter((item) => item.version === REMOVED).map((item) => item.name);
-  return encodeDeltaResponse({ typeUrl, nonce, systemVersion, resources, removed, identifier });
 }
 
 function fail(call: DiscoveryCall, code: GrpcStatus, details: string): void {

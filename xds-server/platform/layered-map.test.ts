@@ -42,7 +42,7 @@ describe("LayeredMap", () => {
         const after = states[to % states.length] as LayeredMap<number>;
         const byKey = (a: { key: string }, b: { key: string }): number => (a.key < b.key ? -1 : 1);
         const plainly = changesBetween(new Map(before), new Map(after));
-        expect(changesBetween(before, after).sort(byKey)).toEqual(plainly.sort(byKey));
+        expect([...changesBetween(before, after)].sort(byKey)).toEqual([...plainly].sort(byKey));
       }),
       { seed: SEED, numRuns: 100 },
     );

@@ -108,12 +108,31 @@ export interface EntryChange<V> {
   readonly after: V | undefined;
 }
 
+/** The comparison that each map was the later side of last: thousands of streams ask for the same one in turn. */
+const lastComparisons = new WeakMap<
+  ReadonlyMap<string, unknown>,
+  { readonly before: ReadonlyMap<string, unknown>; readonly changes: readonly EntryChange<unknown>[] }
+>();
+
 /**
  * Entries that are not the same object in both maps, each once. Of two copies of one base only what changed is looked at;
- * of other maps every entry.
+ * of other maps every entry. Neither map may be written to any more.
  */
-export function changesBetween<V>(before: ReadonlyMap<string, V>, after: ReadonlyMap<string, V>): EntryChange<V>[] {
+export function changesBetween<V>(
+  before: ReadonlyMap<string, V>,
+  after: ReadonlyMap<string, V>,
+): readonly EntryChange<V>[] {
   if (before === after) return [];
+  const last = lastComparisons.get(after);
+  if (last?.before === before) return last.changes as readonly EntryChange<V>[];
+  const changes = compare(before, after);
+  lastComparisons.set(after, { before, changes });
+  // Else every map would keep alive the one before it, and so all that ever were.
+  lastComparisons.delete(before);
+  return changes;
+}
+
+function compare<V>(before: ReadonlyMap<string, V>, after: ReadonlyMap<string, V>): EntryChange<V>[] {
   const related = after instanceof LayeredMap ? after.changedSince(before) : undefined;
   const changes: EntryChange<V>[] = [];
   for (const key of related ?? new Set([...before.keys(), ...after.keys()])) {

@@ -23,6 +23,8 @@ export interface StreamView {
   readonly target: Snapshot;
   /** True for an Envoy that holds things from an earlier stream: it will ask for the other types at once. */
   readonly isResumed: boolean;
+  /** True while this Envoy refuses anything. */
+  readonly hasRefused: boolean;
 }
 
 /**
@@ -70,6 +72,7 @@ function routePassage(item: Item, view: StreamView): Passage {
 
 /** @param isHeld whether an older state still serves, so that waiting costs nothing */
 function clusterPassage(names: readonly string[], view: StreamView, isHeld: boolean): Passage {
+  if (areAllUsable(view)) return "go";
   let passage: Passage = "go";
   for (const name of names) {
     if (isUsable(name, view)) continue;
@@ -78,6 +81,16 @@ function clusterPassage(names: readonly string[], view: StreamView, isHeld: bool
     if (!isRefused(CLUSTER_TYPE, name, view)) passage = "wait";
   }
   return passage;
+}
+
+/** The common case in one look, however many clusters a table names: all that is wanted was accepted. */
+function areAllUsable({ states, target, hasRefused }: StreamView): boolean {
+  const clusters = states.get(CLUSTER_TYPE);
+  if (clusters === undefined || hasRefused) return clusters === undefined;
+  const endpoints = states.get(ENDPOINT_TYPE);
+  const isMissing = (state: TypeState, type: ResourceType): boolean => state.pending(target.byType[type]).length > 0;
+  if (clusters.outstanding !== undefined || isMissing(clusters, CLUSTER_TYPE)) return false;
+  return endpoints === undefined || !isMissing(endpoints, ENDPOINT_TYPE);
 }
 
 /** Accepted in some version, with its present endpoints on the way to Envoy at least. */
@@ -141,6 +154,7 @@ function hasGateSettled(view: StreamView): boolean {
 function haveAdditionsSettled(type: ResourceType, view: StreamView): boolean {
   const state = view.states.get(type);
   if (state === undefined) return !view.isResumed;
+  if (state.outstanding === undefined && state.pending(view.target.byType[type]).length === 0) return true;
   for (const [name, resource] of view.target.byType[type]) {
     if (!state.isSubscribed(name) || state.isHeldForGood(name, resource.version)) continue;
     if (!state.isRejected(name, resource.version)) return false;

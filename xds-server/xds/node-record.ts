@@ -102,6 +102,10 @@ export class NodeRecord {
     return this.#states.get(typeUrl)?.find((state) => state.version === version)?.resources;
   }
 
+  get hasRejections(): boolean {
+    return this.#rejections.size > 0;
+  }
+
   get rejections(): readonly Rejection[] {
     return [...this.#rejections.values()];
   }

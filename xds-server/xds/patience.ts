@@ -36,6 +36,11 @@ export class Patience {
     this.#waitingSinceMs.delete(key);
   }
 
+  /** True while an entry waits. */
+  get hasWaits(): boolean {
+    return this.#waitingSinceMs.size > 0;
+  }
+
   /** Forgets entries that nobody wants to send any more, so that a later wait starts at zero. */
   keepOnly(isPending: (type: ResourceType, name: string) => boolean): void {
     for (const key of this.#waitingSinceMs.keys()) {

@@ -1,6 +1,9 @@
 import { changesBetween } from "../platform/layered-map.js";
 import type { ResourceMap } from "../snapshot/snapshot.js";
 
+/** Nearly every look finds this. */
+const NONE: readonly never[] = [];
+
 /**
  * Remembers what was found to be pending under each name of one type on one stream, and which names have to be looked at again: those
  * that something happened to, and those that differ between the target of the last look and today's. After something that
@@ -27,6 +30,7 @@ export class PendingNames<Pending> {
    */
   toLookAt(target: ResourceMap, nodeRevision: number): readonly string[] | undefined {
     const before = this.#target;
+    if (this.#isUnchanged(target, nodeRevision)) return NONE;
     const isAll = this.#isAllTouched || before === undefined || nodeRevision !== this.#nodeRevision;
     const names = [...this.#touched];
     this.#touched.clear();
@@ -41,12 +45,17 @@ export class PendingNames<Pending> {
     return names;
   }
 
+  #isUnchanged(target: ResourceMap, nodeRevision: number): boolean {
+    const isUntouched = !this.#isAllTouched && this.#touched.size === 0;
+    return isUntouched && target === this.#target && nodeRevision === this.#nodeRevision;
+  }
+
   note(name: string, pending: Pending | undefined): void {
     if (pending === undefined) this.#pending.delete(name);
     else this.#pending.set(name, pending);
   }
 
-  items(): Pending[] {
-    return [...this.#pending.values()];
+  items(): readonly Pending[] {
+    return this.#pending.size === 0 ? NONE : [...this.#pending.values()];
   }
 }

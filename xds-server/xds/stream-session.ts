@@ -90,6 +90,9 @@ export class StreamSession {
   #target: Snapshot | undefined;
   #isResumed = false;
   #lastNonce = 0;
+  /** Types to which something happened since all that may be sent was sent. */
+  readonly #touched = new Set<ResourceType>();
+  #nodeRevision = -1;
 
   constructor(node: NodeRecord, settings: SessionSettings, events: SessionEvents) {
     this.node = node;
@@ -113,7 +116,9 @@ export class StreamSession {
       this.#states.set(typeUrl, state);
       this.#progress.set(typeUrl, { sentVersion: "", ackedVersion: "" });
       this.#meetParents();
+      this.#touchAll();
     }
+    this.#touched.add(typeUrl);
     // SotW lists all names each time, delta only what is new.
     const nameCount = namesIn(ask).length + (ask.names.kind === "change" ? state.nameCount : 0);
     if (nameCount > NAMES_MAX) {
@@ -125,6 +130,9 @@ export class StreamSession {
 
   /** A newer state to bring this Envoy to. */
   setTarget(target: Snapshot, nowMs: number): void {
+    for (const type of DELIVERY_ORDER) {
+      if (target.byType[type] !== this.#target?.byType[type]) this.#touched.add(type);
+    }
     this.#target = target;
     this.node.keepOnly(({ typeUrl, name, version }) => {
       if (!isResourceType(typeUrl)) return false;
@@ -139,12 +147,23 @@ export class StreamSession {
     const target = this.#target;
     // Nothing is sent before the first complete state: half of one would delete the other half from Envoy.
     if (target === undefined) return;
+    // What waits, or is held back, may go when anything happens to any type.
+    if (this.#patience.hasWaits || this.node.hasRejections || this.node.revision !== this.#nodeRevision) {
+      this.#touchAll();
+    }
     for (const type of DELIVERY_ORDER) {
-      const state = this.#states.get(type);
-      state?.settleClaim((version) => this.#recall(type, version));
-      if (state !== undefined && state.outstanding === undefined) this.#sendNext(state, target, nowMs);
+      const state = this.#touched.has(type) ? this.#states.get(type) : undefined;
+      if (state === undefined) continue;
+      state.settleClaim((version) => this.#recall(type, version));
+      if (state.outstanding === undefined) this.#sendNext(state, target, nowMs);
     }
     this.#takeStock(target);
+    this.#touched.clear();
+    this.#nodeRevision = this.node.revision;
+  }
+
+  #touchAll(): void {
+    for (const type of DELIVERY_ORDER) this.#touched.add(type);
   }
 
   /** When `advance` has to be called even if nothing happens; undefined when nothing waits. */
@@ -194,20 +213,16 @@ export class StreamSession {
   #sendNext(state: TypeState, target: Snapshot, nowMs: number): void {
     const type = state.typeUrl;
     const pending = state.pending(target.byType[type]);
-    const allowed = pending.filter((item) =>
-      this.#patience.allows(type, item.name, this.#passageOf(type, item, target), nowMs),
-    );
+    if (pending.length === 0 && !state.owesAnswer) return;
+    const view = { states: this.#states, target, isResumed: this.#isResumed, hasRefused: this.node.hasRejections };
+    const passage = (item: Item): Passage => (this.#settings.isAlone ? "go" : passageOf(type, item, view));
+    const allowed = pending.filter((item) => this.#patience.allows(type, item.name, passage(item), nowMs));
     // The first answer completes the start of a fresh Envoy, so it is given whole.
     const isAllOrNothing = state.isWhole || (state.owesAnswer && !this.#isResumed);
     if (isAllOrNothing && allowed.length < pending.length) return;
     const items = state.isWhole ? allowed : nextBatch(state, allowed);
     if (items.length === 0 && !state.owesAnswer) return;
     this.#send(state, items, target, nowMs);
-  }
-
-  #passageOf(type: ResourceType, item: Item, target: Snapshot): Passage {
-    if (this.#settings.isAlone) return "go";
-    return passageOf(type, item, { states: this.#states, target, isResumed: this.#isResumed });
   }
 
   #send(state: TypeState, items: readonly Item[], target: Snapshot, nowMs: number): void {
@@ -225,6 +240,7 @@ export class StreamSession {
     if (type === CLUSTER_TYPE) {
       const endpoints = this.#states.get(ENDPOINT_TYPE);
       for (const { resource } of items) for (const name of resource?.needs ?? []) endpoints?.sendAgain(name);
+      this.#touched.add(ENDPOINT_TYPE);
     }
     if (state.isFullState && systemVersion !== target.typeVersions[type]) {
       this.node.rememberState(type, systemVersion, contents);
@@ -239,11 +255,14 @@ export class StreamSession {
 
   /** Notes how far each type is, and forgets waits for entries that are not wanted any more. */
   #takeStock(target: Snapshot): void {
-    const waiting = new Map<ResourceType, Set<string>>();
+    for (const type of this.#touched) {
+      const state = this.#states.get(type);
+      if (state?.pending(target.byType[type]).length === 0) this.#noteProgress(state, target);
+    }
+    if (!this.#patience.hasWaits) return;
+    const waiting = new Map<ResourceType, ReadonlySet<string>>();
     for (const [type, state] of this.#states) {
-      const pending = state.pending(target.byType[type]);
-      waiting.set(type, new Set(pending.map((item) => item.name)));
-      if (pending.length === 0) this.#noteProgress(state, target);
+      waiting.set(type, new Set(state.pending(target.byType[type]).map((item) => item.name)));
     }
     this.#patience.keepOnly((type, name) => waiting.get(type)?.has(name) ?? false);
   }
@@ -254,9 +273,11 @@ export class StreamSession {
     if (progress === undefined) return;
     progress.sentVersion = target.typeVersions[type];
     const wanted = target.byType[type];
-    const isRefused = this.node.rejections.some(
-      ({ typeUrl, name, version }) => typeUrl === type && wanted.get(name)?.version === version,
-    );
+    const isRefused =
+      this.node.hasRejections &&
+      this.node.rejections.some(
+        ({ typeUrl, name, version }) => typeUrl === type && wanted.get(name)?.version === version,
+      );
     if (state.outstanding === undefined && !isRefused) progress.ackedVersion = target.typeVersions[type];
   }
 

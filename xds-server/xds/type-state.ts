@@ -253,13 +253,14 @@ export class TypeState {
   }
 
   /** What should be sent to reach `target`, without what is under way or known to be refused. Sorted by name. */
-  pending(target: ResourceMap): Item[] {
+  pending(target: ResourceMap): readonly Item[] {
     const items = this.#isWhole ? this.#wholeState(target) : this.#changes(target);
+    if (items.length === 0) return items;
     return items.filter((item) => !this.isUnderWay(item.name, item.version)).sort(byName);
   }
 
   /** Looks only at names to which something has happened, so that one change costs the same on any stream. */
-  #changes(target: ResourceMap): Item[] {
+  #changes(target: ResourceMap): readonly Item[] {
     const names = this.#pendingNames.toLookAt(target, this.#node.revision) ?? this.#everyName(target);
     for (const name of names) {
       this.#pendingNames.note(name, this.#concerns(name, target) ? this.#pendingItem(name, target) : undefined);

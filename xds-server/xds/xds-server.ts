@@ -311,6 +311,7 @@ export class XdsServer {
   }
 
   #checkWaiters(): void {
+    if (this.#waiters.size === 0) return;
     for (const check of [...this.#waiters]) check();
   }
 }

@@ -4,7 +4,10 @@ export interface Clock {
   nowMs(): number;
   /** Milliseconds since the Unix epoch, for records and for people only. */
   wallMs(): number;
-  /** Runs something once after a delay, never inside this call; the returned function cancels it. */
+  /**
+   * Runs something once after a delay, never inside this call; the returned function cancels it. After a delay of 0 it
+   * runs as soon as what is waiting now has been read and written.
+   */
   schedule(delayMs: number, run: () => void): () => void;
 }
 
@@ -16,6 +19,11 @@ export const systemClock: Clock = {
   nowMs: () => performance.now(),
   wallMs: () => Date.now(),
   schedule: (delayMs, run) => {
+    if (delayMs <= 0) {
+      const turn = setImmediate(run);
+      turn.unref();
+      return () => clearImmediate(turn);
+    }
     const timer = setTimeout(run, Math.min(delayMs, DELAY_MAX_MS));
     timer.unref();
     return () => clearTimeout(timer);

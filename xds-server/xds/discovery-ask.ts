@@ -1,10 +1,13 @@
-import type {
+import {
   DeltaDiscoveryRequest,
   DiscoveryRequest,
 } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
 
 /** The two forms of the protocol: state of the world (SotW) names all it wants each time, delta only what changed. */
 export type Protocol = "delta" | "sotw";
+
+/** Longer requests are no acknowledgements, or of a client that names so much that decoding is not what costs. */
+const REMEMBERED_BYTES_MAX = 64 * 1024;
 
 /** The name that stands for every resource of a type. */
 export const WILDCARD = "*";
@@ -56,6 +59,24 @@ export function sotwAsk(request: DiscoveryRequest): DiscoveryAsk {
     names: { kind: "all", names: request.resourceNames },
     holds: { kind: "type", version: request.versionInfo },
   };
+}
+
+/**
+ * Decodes requests. Thousands of streams acknowledge one shared message with the same bytes one after the other, so the
+ * last request of each kind is remembered, and the same bytes are the same object again.
+ */
+export class AskReader {
+  readonly #last = new Map<Protocol, { readonly bytes: Buffer; readonly ask: DiscoveryAsk }>();
+
+  /** @throws Error when the bytes are no discovery request */
+  read(protocol: Protocol, bytes: Buffer): DiscoveryAsk {
+    const last = this.#last.get(protocol);
+    if (last?.bytes.equals(bytes)) return last.ask;
+    const ask =
+      protocol === "delta" ? deltaAsk(DeltaDiscoveryRequest.decode(bytes)) : sotwAsk(DiscoveryRequest.decode(bytes));
+    if (bytes.length <= REMEMBERED_BYTES_MAX) this.#last.set(protocol, { bytes, ask });
+    return ask;
+  }
 }
 
 /** True for a client that has just started: it has nothing from an earlier stream. */

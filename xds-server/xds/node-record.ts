@@ -59,11 +59,11 @@ export class NodeRecord {
   }
 
   accept(typeUrl: string, name: string): void {
-    if (this.#rejections.delete(`${typeUrl} ${name}`)) this.#revision += 1;
+    if (this.hasRejections && this.#rejections.delete(`${typeUrl} ${name}`)) this.#revision += 1;
   }
 
   isRejected(typeUrl: string, name: string, version: string): boolean {
-    return this.#rejections.get(`${typeUrl} ${name}`)?.version === version;
+    return this.hasRejections && this.#rejections.get(`${typeUrl} ${name}`)?.version === version;
   }
 
   /** Drops what nobody wants to send any more. */

@@ -18,8 +18,9 @@ export class Patience {
 
   /** True when the entry may be sent. */
   allows(type: ResourceType, name: string, passage: Passage, nowMs: number): boolean {
+    if (passage !== "wait" && !this.hasWaits) return passage === "go";
     const key = `${type} ${name}`;
-    if (passage === "go" || passage === "hold") {
+    if (passage !== "wait") {
       this.#waitingSinceMs.delete(key);
       return passage === "go";
     }
@@ -30,6 +31,7 @@ export class Patience {
 
   /** The entry was sent. */
   passed(type: ResourceType, name: string, nowMs: number): void {
+    if (!this.hasWaits) return;
     const key = `${type} ${name}`;
     const since = this.#waitingSinceMs.get(key);
     if (since !== undefined && nowMs - since >= patienceOf(type)) this.#onExpired(type);

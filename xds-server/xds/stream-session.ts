@@ -12,7 +12,7 @@ import {
 import type { ResourceMap, Snapshot } from "../snapshot/snapshot.js";
 import { inspectType, type TypeInspection } from "./csds-inspection.js";
 import { type Passage, passageOf } from "./delivery-gates.js";
-import { type DiscoveryAsk, holdsNothing, namesIn, type Protocol } from "./discovery-ask.js";
+import { type DiscoveryAsk, holdsNothing, type Protocol } from "./discovery-ask.js";
 import { type NodeRecord, REMOVED } from "./node-record.js";
 import { Patience } from "./patience.js";
 import type { NumberedResponse, ResponseContent } from "./shared-responses.js";
@@ -120,7 +120,8 @@ export class StreamSession {
     }
     this.#touched.add(typeUrl);
     // SotW lists all names each time, delta only what is new.
-    const nameCount = namesIn(ask).length + (ask.names.kind === "change" ? state.nameCount : 0);
+    const { names } = ask;
+    const nameCount = names.kind === "change" ? state.nameCount + names.subscribe.length : names.names.length;
     if (nameCount > NAMES_MAX) {
       throw new Error(`more than ${NAMES_MAX} names of ${typeUrl} on one stream; ask for fewer`);
     }

@@ -47,6 +47,7 @@ export class Subscription {
   }
 
   #change(subscribe: readonly string[], unsubscribe: readonly string[]): SubscriptionChange {
+    if (!this.#isFresh && subscribe.length === 0 && unsubscribe.length === 0) return UNCHANGED;
     const isLegacyWildcard = this.#isFresh && subscribe.length === 0 && WILDCARD_TYPES.has(this.#typeUrl);
     this.#isFresh = false;
     // Delta keeps the wildcard of an empty first request when names are added to it.
@@ -80,5 +81,6 @@ export class Subscription {
 }
 
 function isEqual(a: readonly string[], b: readonly string[]): boolean {
+  if (a === b) return true;
   return a.length === b.length && a.every((name, index) => name === b[index]);
 }

@@ -191,7 +191,7 @@ export class TypeState {
     }
     for (const { name, version, resource, isStandIn } of outstanding.items) {
       this.#node.accept(this.typeUrl, name);
-      this.#suspects.delete(`${name} ${version}`);
+      if (this.#suspects.size > 0) this.#suspects.delete(`${name} ${version}`);
       if ((version === REMOVED || isStandIn) && this.isSubscribed(name)) this.#gone.add(name);
       // Dropped while the answer was under way: what Envoy does with it is not our concern any more.
       if (version === REMOVED || !this.isSubscribed(name)) this.#held.delete(name);
@@ -362,7 +362,7 @@ export class TypeState {
   }
 
   isSuspect(item: Item): boolean {
-    return this.#suspects.has(`${item.name} ${item.version}`);
+    return this.#suspects.size > 0 && this.#suspects.has(`${item.name} ${item.version}`);
   }
 
   isRejected(name: string, version: string): boolean {

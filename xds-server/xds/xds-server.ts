@@ -1,15 +1,12 @@
 import { status as GrpcStatus, type Server } from "@grpc/grpc-js";
-import {
-  DeltaDiscoveryRequest,
-  DiscoveryRequest,
-} from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
 import type { Clock } from "../platform/clock.js";
 import type { Finding } from "../registry/state.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
 import type { StreamObserver } from "./csds-node-book.js";
-import { type DiscoveryAsk, deltaAsk, holdsNothing, namesIn, sotwAsk } from "./discovery-ask.js";
+import { AskReader, type DiscoveryAsk, holdsNothing, namesIn } from "./discovery-ask.js";
 import { type DiscoveryCall, type DiscoveryMethod, discoveryServices } from "./discovery-services.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
+import { PushRound } from "./push-round.js";
 import { RecentStates } from "./recent-states.js";
 import { SharedResponses } from "./shared-responses.js";
 import { type Outgoing, StreamSession } from "./stream-session.js";
@@ -20,6 +17,8 @@ const STREAMS_MAX = 10_000;
 /** Envoys whose refusals are remembered. */
 const NODES_MAX = 4_096;
 const NODE_ID_MAX_CHARS = 256;
+
+const NO_TIMER = (): void => undefined;
 
 /** The part of pino that is used here. */
 export interface XdsLogger {
@@ -81,11 +80,18 @@ export class XdsServer {
   readonly #waiters = new Set<() => void>();
   readonly #recent = new RecentStates();
   readonly #responses: SharedResponses;
+  readonly #reader = new AskReader();
+  readonly #round: PushRound<Stream>;
   #snapshot: Snapshot | undefined;
 
   constructor(deps: XdsServerDeps) {
     this.#deps = deps;
     this.#responses = new SharedResponses(deps.identifier ?? "servemesh");
+    this.#round = new PushRound(
+      deps.clock,
+      (stream) => this.#retarget(stream),
+      () => this.#checkWaiters(),
+    );
   }
 
   /** Publishes a state to all connected Envoys and to those that connect later. */
@@ -93,11 +99,7 @@ export class XdsServer {
     this.#snapshot = snapshot;
     this.#recent.remember(snapshot);
     this.#responses.forget();
-    for (const stream of this.#streams) {
-      stream.session?.setTarget(snapshot, this.#deps.clock.nowMs());
-      this.#rearm(stream);
-    }
-    this.#checkWaiters();
+    this.#round.start(this.#streams);
   }
 
   get snapshot(): Snapshot | undefined {
@@ -168,9 +170,18 @@ export class XdsServer {
   }
 
   #unsettled(): string[] {
-    return [...this.#streams].flatMap(({ session }) =>
-      session === undefined ? [] : session.unsettledTypes().map((type) => `${session.node.nodeId} ${type}`),
-    );
+    return [...this.#streams].flatMap((stream) => {
+      const { session } = stream;
+      if (session === undefined) return [];
+      const isBehind = this.#round.isBehind(stream);
+      const types = isBehind ? session.status().map(({ typeUrl }) => typeUrl) : session.unsettledTypes();
+      return types.map((type) => `${session.node.nodeId} ${type}`);
+    });
+  }
+
+  #retarget(stream: Stream): void {
+    if (this.#snapshot !== undefined) stream.session?.setTarget(this.#snapshot, this.#deps.clock.nowMs());
+    this.#rearm(stream);
   }
 
   #open(call: DiscoveryCall, method: DiscoveryMethod): void {
@@ -182,7 +193,7 @@ export class XdsServer {
       );
       return;
     }
-    const stream: Stream = { call, method, session: undefined, cancelTimer: () => undefined };
+    const stream: Stream = { call, method, session: undefined, cancelTimer: NO_TIMER };
     this.#streams.add(stream);
     this.#deps.metrics?.streams(this.#streams.size);
     call.on("data", (bytes: Buffer) => this.#receive(stream, bytes));
@@ -198,8 +209,10 @@ export class XdsServer {
   #receive(stream: Stream, bytes: Buffer): void {
     if (!this.#streams.has(stream)) return;
     try {
-      const ask = readAsk(stream.method, bytes);
+      const ask = checkedAsk(this.#reader.read(stream.method.protocol, bytes), stream.method);
       const session = stream.session ?? this.#begin(stream, ask);
+      // What it acknowledges makes room for the newest state, not for one between.
+      if (this.#round.take(stream)) this.#retarget(stream);
       session.request(ask, this.#deps.clock.nowMs());
       this.#rearm(stream);
       this.#checkWaiters();
@@ -287,7 +300,7 @@ export class XdsServer {
 
   #rearm(stream: Stream): void {
     stream.cancelTimer();
-    stream.cancelTimer = () => undefined;
+    stream.cancelTimer = NO_TIMER;
     const nowMs = this.#deps.clock.nowMs();
     const wakeAtMs = stream.session?.wakeAtMs(nowMs);
     if (wakeAtMs === undefined) return;
@@ -301,6 +314,7 @@ export class XdsServer {
 
   #drop(stream: Stream): void {
     if (!this.#streams.delete(stream)) return;
+    this.#round.take(stream);
     stream.cancelTimer();
     this.#deps.metrics?.streams(this.#streams.size);
     if (stream.session !== undefined) {
@@ -321,9 +335,7 @@ function shortName(typeUrl: string): string {
 }
 
 /** @throws Error for a type that the stream does not carry; the message tells the client what is wrong */
-function readAsk({ protocol, typeUrl }: DiscoveryMethod, bytes: Buffer): DiscoveryAsk {
-  const ask =
-    protocol === "delta" ? deltaAsk(DeltaDiscoveryRequest.decode(bytes)) : sotwAsk(DiscoveryRequest.decode(bytes));
+function checkedAsk(ask: DiscoveryAsk, { typeUrl }: DiscoveryMethod): DiscoveryAsk {
   if (typeUrl === undefined) {
     if (ask.typeUrl === "") throw new Error("type_url is missing; an aggregated stream carries all types, so name one");
     return ask;

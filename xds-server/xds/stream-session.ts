@@ -156,9 +156,13 @@ export class StreamSession {
       const state = this.#touched.has(type) ? this.#states.get(type) : undefined;
       if (state === undefined) continue;
       state.settleClaim((version) => this.#recall(type, version));
-      if (state.outstanding === undefined) this.#sendNext(state, target, nowMs);
+      const leftCount =
+        state.outstanding === undefined
+          ? this.#sendNext(state, target, nowMs)
+          : state.pending(target.byType[type]).length;
+      if (leftCount === 0) this.#noteProgress(state, target);
     }
-    this.#takeStock(target);
+    this.#forgetWaits(target);
     this.#touched.clear();
     this.#nodeRevision = this.node.revision;
   }
@@ -211,19 +215,20 @@ export class StreamSession {
     }
   }
 
-  #sendNext(state: TypeState, target: Snapshot, nowMs: number): void {
+  /** @returns how much of what is pending could not be sent yet */
+  #sendNext(state: TypeState, target: Snapshot, nowMs: number): number {
     const type = state.typeUrl;
     const pending = state.pending(target.byType[type]);
-    if (pending.length === 0 && !state.owesAnswer) return;
+    if (pending.length === 0 && !state.owesAnswer) return 0;
     const view = { states: this.#states, target, isResumed: this.#isResumed, hasRefused: this.node.hasRejections };
     const passage = (item: Item): Passage => (this.#settings.isAlone ? "go" : passageOf(type, item, view));
     const allowed = pending.filter((item) => this.#patience.allows(type, item.name, passage(item), nowMs));
     // The first answer completes the start of a fresh Envoy, so it is given whole.
     const isAllOrNothing = state.isWhole || (state.owesAnswer && !this.#isResumed);
-    if (isAllOrNothing && allowed.length < pending.length) return;
+    if (isAllOrNothing && allowed.length < pending.length) return pending.length;
     const items = state.isWhole ? allowed : nextBatch(state, allowed);
-    if (items.length === 0 && !state.owesAnswer) return;
-    this.#send(state, items, target, nowMs);
+    if (items.length > 0 || state.owesAnswer) this.#send(state, items, target, nowMs);
+    return pending.length - items.length;
   }
 
   #send(state: TypeState, items: readonly Item[], target: Snapshot, nowMs: number): void {
@@ -254,12 +259,8 @@ export class StreamSession {
     return this.node.recallState(type, version) ?? this.#settings.recall(type, version);
   }
 
-  /** Notes how far each type is, and forgets waits for entries that are not wanted any more. */
-  #takeStock(target: Snapshot): void {
-    for (const type of this.#touched) {
-      const state = this.#states.get(type);
-      if (state?.pending(target.byType[type]).length === 0) this.#noteProgress(state, target);
-    }
+  /** Forgets waits for entries that are not wanted any more. */
+  #forgetWaits(target: Snapshot): void {
     if (!this.#patience.hasWaits) return;
     const waiting = new Map<ResourceType, ReadonlySet<string>>();
     for (const [type, state] of this.#states) {
@@ -268,6 +269,7 @@ export class StreamSession {
     this.#patience.keepOnly((type, name) => waiting.get(type)?.has(name) ?? false);
   }
 
+  /** All of the type was sent. */
   #noteProgress(state: TypeState, target: Snapshot): void {
     const type = state.typeUrl;
     const progress = this.#progress.get(type);

@@ -256,6 +256,8 @@ export class TypeState {
   pending(target: ResourceMap): readonly Item[] {
     const items = this.#isWhole ? this.#wholeState(target) : this.#changes(target);
     if (items.length === 0) return items;
+    const [only] = items;
+    if (items.length === 1 && only !== undefined) return this.isUnderWay(only.name, only.version) ? [] : items;
     return items.filter((item) => !this.isUnderWay(item.name, item.version)).sort(byName);
   }
 

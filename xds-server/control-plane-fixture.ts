@@ -113,7 +113,7 @@ export class PretendedEnvoy {
   }
 
   #ask(typeUrl: string, resourceNamesSubscribe: readonly string[]): void {
-    const node = { id: this.#behaviour.nodeId ?? "envoy-1" };
+    const node = { id: this.#behaviour.nodeId ?? "envoy-1", cluster: "gateway" };
     this.#call.write(
       DeltaDiscoveryRequest.fromPartial({ typeUrl, node, resourceNamesSubscribe: [...resourceNamesSubscribe] }),
     );

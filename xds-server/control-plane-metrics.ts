@@ -4,7 +4,14 @@ import type { ReplicaSession } from "./replicas/replica-session.js";
 import { observeLoadReports } from "./telemetry/load-metrics.js";
 import type { LoadReports } from "./telemetry/load-reports.js";
 import type { PushTimes } from "./telemetry/push-latency.js";
-import { createXdsMetrics, type XdsMetrics } from "./xds/xds-metrics.js";
+import {
+  type ConnectionCounts,
+  type ConnectionMetrics,
+  createConnectionMetrics,
+  createXdsMetrics,
+  observeConnections,
+  type XdsMetrics,
+} from "./xds/xds-metrics.js";
 
 /** What metrics read when somebody scrapes. */
 export interface MetricSources {
@@ -14,6 +21,8 @@ export interface MetricSources {
   readonly loads: LoadReports;
   /** Open load report streams. */
   readonly loadStreams: () => number;
+  /** Discovery streams. */
+  readonly connections: () => ConnectionCounts;
   /** Whether the published state has a cluster. */
   readonly hasCluster: (name: string) => boolean;
 }
@@ -22,6 +31,7 @@ export interface MetricSources {
 export interface ControlPlaneMetrics {
   readonly registry: Registry;
   readonly xds: XdsMetrics;
+  readonly connections: ConnectionMetrics;
   adminCalled(method: string, status: string): void;
   /** An Envoy took a response that a change of the registry led to. */
   pushed(typeUrl: string, times: PushTimes): void;
@@ -64,6 +74,7 @@ export function createControlPlaneMetrics(): ControlPlaneMetrics {
   return {
     registry,
     xds: createXdsMetrics(registry),
+    connections: createConnectionMetrics(registry),
     adminCalled: (method, status) => adminCalls.inc({ method, status }),
     pushed: (typeUrl, { toWireMs, toAckMs }) => {
       const type = typeUrl.slice(typeUrl.lastIndexOf(".") + 1);
@@ -73,6 +84,7 @@ export function createControlPlaneMetrics(): ControlPlaneMetrics {
     applied: (tookMs) => applySeconds.observe(tookMs / 1_000),
     observe: (sources) => {
       observe(sources, registers);
+      observeConnections(registry, sources.connections);
       observeLoadReports(registry, sources.loads, sources.hasCluster);
     },
   };

@@ -6,6 +6,7 @@ import type { ControlPlane } from "./control-plane.js";
 import { ControlPlaneFixture, type PretendedEnvoy, registerRanker } from "./control-plane-fixture.js";
 import { ManualClock } from "./platform/manual-clock.js";
 import { CLUSTER_TYPE, ENDPOINT_TYPE, EXTENSION_TYPE, LISTENER_TYPE, ROUTE_TYPE } from "./snapshot/resource-types.js";
+import { Caller, connect } from "./xds/connection-fixture.js";
 
 let fixture: ControlPlaneFixture;
 
@@ -131,6 +132,20 @@ describe("createControlPlane", () => {
     const admin = createAdminClient({ address: plane.adminAddress, token: `${plane.token}x` });
     await expect(admin.getStatus()).rejects.toMatchObject({ status: "UNAUTHENTICATED" });
     admin.close();
+  });
+
+  it("ends the streams of Envoys in order when it is closed, and takes no new ones", async () => {
+    const plane = await fixture.start();
+    const client = connect(Number(plane.adsAddress.split(":")[1]));
+    fixture.onCleanUp(() => client.close());
+    const open = new Caller(client, "envoy-1", CLUSTER_TYPE);
+    await expect.poll(() => plane.nodes().length, POLL).toBe(1);
+    const closed = plane.close();
+    expect(plane.ready).toBe(false);
+    await expect.poll(() => open.end, POLL).toBe("0 OK");
+    const late = new Caller(client, "envoy-2", CLUSTER_TYPE);
+    await expect.poll(() => late.end, POLL).toMatch(/^14 /);
+    await closed;
   });
 
   it("says which flag's port is taken, and leaves nothing open", async () => {

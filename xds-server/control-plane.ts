@@ -21,6 +21,8 @@ import { Registry } from "./registry/registry.js";
 import type { Finding } from "./registry/state.js";
 import type { Store } from "./registry/store.js";
 import { ReplicaService } from "./replicas/replica-service.js";
+import { machineFiles } from "./secrets/file-access.js";
+import { SecretFiles } from "./secrets/secret-files.js";
 import { CLUSTER_TYPE } from "./snapshot/resource-types.js";
 import { LoadReports, type LoadSum } from "./telemetry/load-reports.js";
 import { PushLatency } from "./telemetry/push-latency.js";
@@ -140,6 +142,7 @@ class ControlPlaneProcess implements ControlPlane {
   readonly #loads = new LoadReports();
   readonly #lrs: LrsServer;
   readonly #pushes: PushLatency;
+  readonly #secrets: SecretFiles;
   readonly #pipeline: XdsPipeline;
   readonly #adsServer = new Server(ADS_SERVER_OPTIONS);
   readonly #adminServer = new Server(ADMIN_SERVER_OPTIONS);
@@ -163,13 +166,16 @@ class ControlPlaneProcess implements ControlPlane {
       () => clock.nowMs(),
       (typeUrl, times) => this.#metrics.pushed(typeUrl, times),
     );
+    this.#secrets = new SecretFiles({ clock, logger, files: machineFiles, onChange: () => this.#changed() });
     this.#pipeline = createXdsPipeline({
       observer: tellAll(this.#nodeBook, this.#pushes),
       clock,
       logger,
       gate,
       metrics: this.#metrics.xds,
+      connectionMetrics: this.#metrics.connections,
       transcoderDescriptor,
+      secrets: this.#secrets,
     });
     this.#lrs = new LrsServer({ clock, logger, sink: this.#loads });
     this.#publishing = debounce(
@@ -188,7 +194,7 @@ class ControlPlaneProcess implements ControlPlane {
   }
 
   get ready(): boolean {
-    return this.#closing === undefined && this.adsAddress !== "" && this.#pipeline.server.snapshot !== undefined;
+    return this.#closing === undefined && this.adsAddress !== "" && this.#pipeline.server.isPublished;
   }
 
   findings(): Finding[] {
@@ -222,10 +228,7 @@ class ControlPlaneProcess implements ControlPlane {
     this.#registry = registry;
     const replicas = new ReplicaService({ registry, clock, logger });
     this.#replicas = replicas;
-    registry.onChange(() => {
-      this.#pushes.changed();
-      this.#publishing.ask();
-    });
+    registry.onChange(() => this.#changed());
     this.#publish();
     this.#metrics.observe({
       revision: () => registry.state.revision,
@@ -233,7 +236,8 @@ class ControlPlaneProcess implements ControlPlane {
       sessions: () => replicas.sessions,
       loads: this.#loads,
       loadStreams: () => this.#lrs.streamCount,
-      hasCluster: (name) => this.#pipeline.server.snapshot?.byType[CLUSTER_TYPE].has(name) ?? false,
+      connections: () => this.#pipeline.server.counts(),
+      hasCluster: (name) => this.#pipeline.server.has(CLUSTER_TYPE, name),
     });
     const adminCalls = {
       token,
@@ -276,6 +280,7 @@ class ControlPlaneProcess implements ControlPlane {
 
   /** The order: nothing new comes in, streams end while their records stay, writes finish, then the store. */
   async #close(): Promise<void> {
+    this.#secrets.close();
     this.#publishing.cancel();
     await this.#replicas?.close();
     this.#pipeline.server.close();
@@ -284,6 +289,12 @@ class ControlPlaneProcess implements ControlPlane {
     await this.#health?.close();
     this.#registry?.close();
     await this.#parts.store.close();
+  }
+
+  /** Something that snapshots are made of changed. */
+  #changed(): void {
+    this.#pushes.changed();
+    this.#publishing.ask();
   }
 
   #publish(): void {

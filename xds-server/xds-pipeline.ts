@@ -1,16 +1,22 @@
-import { GateCompiler, type GateTools } from "./gate-compiler.js";
+import type { GateTools } from "./gate-compiler.js";
+import { GroupPipeline, notPublished } from "./group-pipeline.js";
 import type { MeshPlan } from "./plan/mesh-plan.js";
 import { planMesh } from "./plan/plan.js";
 import type { Finding, RegistryState } from "./registry/state.js";
-import { buildSnapshot, inconsistencies, type Snapshot } from "./snapshot/snapshot.js";
-import { type TranslateSettings, type Translation, translate } from "./translate/translate.js";
+import type { ProvidedSecrets, SecretSource } from "./secrets/secret-files.js";
+import { type SharedTranslation, translateShared } from "./translate/translate.js";
+import type { GroupState } from "./xds/group-deliveries.js";
 import { XdsServer, type XdsServerDeps } from "./xds/xds-server.js";
 
 export interface XdsPipelineDeps extends XdsServerDeps {
   readonly gate: GateTools;
   /** FileDescriptorSet of `servemesh.rest.v1.RestService` for Envoy's transcoder. */
   readonly transcoderDescriptor: Uint8Array;
+  /** Certificates of gateways. Without it there are none, and no TLS listener opens. */
+  readonly secrets?: SecretSource;
 }
+
+const NO_SECRETS: ProvidedSecrets = { pairs: new Map(), findings: [] };
 
 export interface XdsPipelineSettings {
   /** Path of a JSON-lines access log on the gateway's machine. */
@@ -29,44 +35,49 @@ export interface XdsPipeline {
   plan(): MeshPlan | undefined;
 }
 
-/** What was published last. */
-interface Published {
-  readonly translation: Translation;
-  readonly snapshot: Snapshot;
-}
-
 /**
  * Wires registry state → plan → translate → snapshot → xds. Each stage gets what it made last and repeats only what changed
  * since, so a change costs the same in a mesh of 10 and of 5,000 models.
  */
 export function createXdsPipeline(deps: XdsPipelineDeps): XdsPipeline {
   const server = new XdsServer(deps);
-  const gate = new GateCompiler(deps.gate);
-  let published: Published | undefined;
+  const pipelines = new Map<string, GroupPipeline>();
+  let shared: SharedTranslation | undefined;
+  let published: readonly GroupState[] | undefined;
 
-  const translateWith = (plan: MeshPlan, settings: TranslateSettings): Translation => ({
-    plan,
-    settings,
-    resources: translate(plan, settings, published?.translation),
-  });
+  const pipelineOf = (name: string): GroupPipeline => {
+    const known = pipelines.get(name) ?? new GroupPipeline(deps.gate);
+    pipelines.set(name, known);
+    return known;
+  };
+
+  const publish = ({ gateways }: MeshPlan): void => {
+    for (const name of pipelines.keys()) if (!gateways.some((gateway) => gateway.name === name)) pipelines.delete(name);
+    const states = gateways.flatMap((group) => {
+      const snapshot = pipelines.get(group.name)?.snapshot;
+      return snapshot === undefined ? [] : [{ group, snapshot }];
+    });
+    const isSame = published !== undefined && areSame(states, published);
+    published = states;
+    if (!isSame) server.publish(states);
+  };
 
   const apply = (state: RegistryState, settings: XdsPipelineSettings): readonly Finding[] => {
     try {
-      const plan = planMesh(state, published?.translation.plan);
-      const compiled = gate.compile(plan.gate);
-      const findings = [...plan.findings, ...compiled.findings];
-      const translation = translateWith(plan, {
-        ...settings,
-        transcoderDescriptor: deps.transcoderDescriptor,
-        gate: compiled.config === undefined ? undefined : { module: deps.gate.module, config: compiled.config },
-      });
-      const snapshot = buildSnapshot(translation.resources, published?.snapshot);
-      const problems = inconsistencies(snapshot);
-      if (problems.length > 0) return [...findings, ...problems.map(notPublished)];
-      const isNews = snapshot !== published?.snapshot;
-      published = { translation, snapshot };
-      if (isNews) server.setSnapshot(snapshot);
-      return findings;
+      const plan = planMesh(state, shared?.plan);
+      const secrets = deps.secrets?.provide(plan.gateways) ?? NO_SECRETS;
+      const translation = { plan, resources: translateShared(plan, shared) };
+      const { transcoderDescriptor } = deps;
+      const findings = plan.gateways.flatMap((gateway) =>
+        pipelineOf(gateway.name).apply(translation, gateway, {
+          ...settings,
+          transcoderDescriptor,
+          secrets: secrets.pairs,
+        }),
+      );
+      shared = translation;
+      publish(plan);
+      return [...plan.findings, ...secrets.findings, ...withoutRepeats(findings)];
     } catch (error) {
       // A mistake of ours must not take the mesh down with it.
       const problem = error instanceof Error ? error.message : String(error);
@@ -75,13 +86,17 @@ export function createXdsPipeline(deps: XdsPipelineDeps): XdsPipeline {
     }
   };
 
-  return { apply, server, plan: () => published?.translation.plan };
+  return { apply, server, plan: () => shared?.plan };
 }
 
-function notPublished(problem: string): Finding {
-  return {
-    severity: "error",
-    subject: "mesh",
-    message: `${problem}; gateways keep the state before. This is a fault of the control plane: report it with this text`,
-  };
+function areSame(a: readonly GroupState[], b: readonly GroupState[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ group, snapshot }, index) => group === b[index]?.group && snapshot === b[index]?.snapshot)
+  );
+}
+
+/** Groups with the same gate have the same findings about it. */
+function withoutRepeats(findings: readonly Finding[]): Finding[] {
+  return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }

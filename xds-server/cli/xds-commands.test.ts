@@ -85,7 +85,7 @@ describe("meshctl xds dump", () => {
     const clusters = await meshctl("xds", "dump", "gateway-1", "--type", "cds", "--name", "model/");
     expect(clusters).toMatch(/model\/ranker\/41/);
     expect(clusters).not.toMatch(/_server|routes\/ranker/);
-    expect(await meshctl("xds", "dump", "gateway-1", "--type", "sds")).toContain("no resources match\n");
+    expect(await meshctl("xds", "dump", "gateway-1", "--type", "vhds")).toContain("no resources match\n");
   });
 
   it("shows contents with --full, of a refusal what was refused, and no binary of the gate", async () => {

@@ -5,6 +5,7 @@ import {
   LISTENER_TYPE,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "../snapshot/resource-types.js";
 
 /** What people call the types of resources, by type URL. */
@@ -15,7 +16,7 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   [SCOPE_TYPE, "srds"],
   [ROUTE_TYPE, "rds"],
   [EXTENSION_TYPE, "ecds"],
-  ["type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret", "sds"],
+  [SECRET_TYPE, "sds"],
   ["type.googleapis.com/envoy.service.runtime.v3.Runtime", "rtds"],
   ["type.googleapis.com/envoy.config.route.v3.VirtualHost", "vhds"],
 ]);

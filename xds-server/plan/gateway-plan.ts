@@ -1,5 +1,7 @@
 import { isIP } from "node:net";
+import { isDeepStrictEqual } from "node:util";
 import type { Gateway } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
+import { isLoopback, ROLE_GATEWAY, ROLE_SIDECAR } from "../registry/node-roles.js";
 import type { Finding, RegistryState } from "../registry/state.js";
 import { isUnreadable } from "./last-good.js";
 import type { GatewayPlan, TlsPlan } from "./mesh-plan.js";
@@ -10,36 +12,34 @@ export const DEFAULT_MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 export const MAX_REQUEST_BYTES_CEILING = 256 * 1024 * 1024;
 
 /**
- * Listener settings. All Envoys get the same listeners for now, so of several gateway records the one named `default`
- * counts, else the first by name.
+ * One group of Envoys for each gateway record. A record that is refused or cannot be read leaves its group as it was.
+ * @param previous the groups in force
  */
-export function planGateway(
+export function planGateways(
   state: RegistryState,
-  previous: GatewayPlan | undefined,
-): { gateway: GatewayPlan | undefined; findings: Finding[] } {
+  previous: readonly GatewayPlan[],
+): { gateways: readonly GatewayPlan[]; findings: Finding[] } {
   const findings: Finding[] = [];
-  const names = [...state.gateways.keys()].sort();
-  const name = names.includes("default") ? "default" : names[0];
-  if (
-    previous !== undefined &&
-    name !== previous.name &&
-    isUnreadable(state, `gateways/${previous.name}`, previous.name)
-  ) {
-    return { gateway: previous, findings };
+  const before = new Map(previous.map((gateway) => [gateway.name, gateway]));
+  const gateways = new Map<string, GatewayPlan>();
+  for (const gateway of previous) {
+    if (isUnreadable(state, `gateways/${gateway.name}`, gateway.name)) gateways.set(gateway.name, gateway);
   }
-  const record = name === undefined ? undefined : state.gateways.get(name)?.value;
-  if (name === undefined || record === undefined) {
+  for (const [name, { value }] of state.gateways) {
+    const judged = judgeGateway(name, value);
+    findings.push(...judged.findings);
+    const isRefused = judged.findings.some((finding) => finding.severity === "error");
+    const inForce = before.get(name);
+    const gateway = isRefused && inForce !== undefined ? inForce : judged.gateway;
+    if (gateway !== undefined) gateways.set(name, isDeepStrictEqual(gateway, inForce) ? (inForce ?? gateway) : gateway);
+  }
+  if (state.gateways.size === 0 && gateways.size === 0) {
     const message = "no gateway is registered, so no port opens; put one with its addresses";
-    return { gateway: undefined, findings: [{ severity: "warning", subject: "gateways", message }] };
+    findings.push({ severity: "warning", subject: "gateways", message });
   }
-  for (const other of names.filter((candidate) => candidate !== name)) {
-    const message = `is not served: all Envoys get the listeners of "${name}" for now; remove one of the records`;
-    findings.push({ severity: "warning", subject: `gateways/${other}`, message });
-  }
-  const judged = judgeGateway(name, record);
-  findings.push(...judged.findings);
-  const isRefused = judged.findings.some((finding) => finding.severity === "error");
-  return { gateway: isRefused && previous?.name === name ? previous : judged.gateway, findings };
+  const sorted = [...gateways.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const isSame = sorted.length === previous.length && sorted.every((gateway, index) => gateway === previous[index]);
+  return { gateways: isSame ? previous : sorted, findings };
 }
 
 function judgeGateway(name: string, record: Gateway): { gateway: GatewayPlan | undefined; findings: Finding[] } {
@@ -70,7 +70,12 @@ function judgeGateway(name: string, record: Gateway): { gateway: GatewayPlan | u
     add("warning", `max_request_bytes ${wanted} is above ${MAX_REQUEST_BYTES_CEILING}, which is used instead`);
   }
   const maxRequestBytes = Math.min(Number(wanted), MAX_REQUEST_BYTES_CEILING);
-  return { gateway: { name, address, httpPort: record.httpPort, tls, maxRequestBytes }, findings };
+  const group = {
+    role: record.role === ROLE_SIDECAR ? ROLE_SIDECAR : ROLE_GATEWAY,
+    labels: Object.entries(record.labels).sort(([a], [b]) => (a < b ? -1 : 1)),
+    models: record.models.length === 0 ? undefined : [...record.models].sort(),
+  } as const;
+  return { gateway: { name, ...group, address, httpPort: record.httpPort, tls, maxRequestBytes }, findings };
 }
 
 function judgeTls(record: Gateway, refuse: (message: string) => void): TlsPlan | undefined {
@@ -82,13 +87,9 @@ function judgeTls(record: Gateway, refuse: (message: string) => void): TlsPlan |
   for (const field of ["tlsCertificateFile", "tlsPrivateKeyFile"] as const) {
     if (!record[field].startsWith("/")) {
       const snake = field === "tlsCertificateFile" ? "tls_certificate_file" : "tls_private_key_file";
-      refuse(`${snake} "${record[field]}" is not an absolute path; the TLS listener needs a PEM file on the gateway`);
+      refuse(`${snake} "${record[field]}" is not an absolute path; the TLS listener needs a PEM file on this machine`);
       return undefined;
     }
   }
   return { port: record.tlsPort, certificateFile: record.tlsCertificateFile, privateKeyFile: record.tlsPrivateKeyFile };
-}
-
-function isLoopback(address: string): boolean {
-  return address === "::1" || address.startsWith("127.");
 }

@@ -13,8 +13,8 @@ export interface MeshPlan {
   readonly clusters: readonly ClusterPlan[];
   /** Ready batchers for server-level calls (live, ready, metadata): all of them, or 64 of more. */
   readonly server: readonly Endpoint[];
-  /** Undefined while no usable gateway record exists: then no port opens. */
-  readonly gateway: GatewayPlan | undefined;
+  /** Groups of Envoys, sorted by name. Without any, no port opens. */
+  readonly gateways: readonly GatewayPlan[];
   /** What the gate filter knows of models and tenants. */
   readonly gate: GateConfig;
   readonly findings: readonly Finding[];
@@ -102,8 +102,14 @@ export interface Endpoint {
   readonly port: number;
 }
 
+/** One group of Envoys: who belongs to it, its listeners, and what it is told of the mesh. */
 export interface GatewayPlan {
   readonly name: string;
+  readonly role: "gateway" | "sidecar";
+  /** Labels that an Envoy must carry, all of them; sorted by key. */
+  readonly labels: readonly (readonly [key: string, value: string])[];
+  /** The only models that it learns of, sorted; undefined for all. */
+  readonly models: readonly string[] | undefined;
   readonly address: string;
   /** 0 means no plain-text listener. */
   readonly httpPort: number;

@@ -385,13 +385,13 @@ describe("deadlines, gateways and other records", () => {
 
   it("opens no port without a gateway and keeps the last good one", () => {
     const fixture = rankerFixture();
-    expect(planMesh(stateOf({ ...fixture, gateways: [] })).gateway).toBeUndefined();
+    expect(planMesh(stateOf({ ...fixture, gateways: [] })).gateways).toEqual([]);
     const good = planMesh(stateOf(fixture));
     const bad = planMesh(
       stateOf({ ...fixture, gateways: [{ name: "default", httpAddress: "gateway.local", httpPort: 8080 }] }),
       good,
     );
-    expect(bad.gateway).toEqual(good.gateway);
+    expect(bad.gateways).toEqual(good.gateways);
     expect(messages(bad, "gateways/default", "error")[0]).toContain('"gateway.local" is not an IP address');
   });
 

@@ -5,7 +5,7 @@ import { nameSameVersions, planClusters, withClusterEndpoints } from "./cluster-
 import { fallbacksOf, withFallbacks } from "./dependents.js";
 import { withReplicas } from "./endpoints.js";
 import { planGate } from "./gate-plan.js";
-import { planGateway } from "./gateway-plan.js";
+import { planGateways } from "./gateway-plan.js";
 import { regroup } from "./groups.js";
 import type { Endpoint, MeshPlan, ModelPlan, RoutePlan } from "./mesh-plan.js";
 import { type PlannedModel, planModel } from "./model-plan.js";
@@ -19,7 +19,7 @@ const NO_PLAN: MeshPlan = {
   models: [],
   clusters: [],
   server: [],
-  gateway: undefined,
+  gateways: [],
   gate: { models: [], tenants: [] },
   findings: [],
 };
@@ -48,14 +48,14 @@ export function planMesh(state: RegistryState, previous?: MeshPlan): MeshPlan {
     isKnown && [...plans].every(([model, plan]) => nameSameVersions(planOf(before, model), plan));
   const troubled = withFindings(memo.troubled, planned);
   const orphans = isKnown && !haveNamesChanged(changes) ? memo.orphans : orphanFindings(state);
-  const { gateway, findings: gatewayFindings } = planGateway(state, previous?.gateway);
+  const { gateways, findings: gatewayFindings } = planGateways(state, before.gateways);
   const plan: MeshPlan = {
     models,
     clusters: namesSameClusters
       ? withClusterEndpoints(before.clusters, endpoints, records.endpointChanges)
       : planClusters(models, endpoints, before.clusters),
     server: records.server.chosen,
-    gateway: isDeepStrictEqual(gateway, before.gateway) ? before.gateway : gateway,
+    gateways,
     gate: planGate(plans, state, before.gate, isKnown && memo.state.tenants === state.tenants),
     findings: [
       ...state.findings,
@@ -182,7 +182,7 @@ function areSame(a: MeshPlan, b: MeshPlan): boolean {
     a.models === b.models &&
     a.clusters === b.clusters &&
     a.server === b.server &&
-    a.gateway === b.gateway &&
+    a.gateways === b.gateways &&
     a.gate === b.gate &&
     isDeepStrictEqual(a.findings, b.findings)
   );

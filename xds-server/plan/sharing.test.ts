@@ -39,7 +39,7 @@ describe("planMesh with the plan before", () => {
     expect(next.clusters).toBe(plan.clusters);
     expect(next.server).toBe(plan.server);
     expect(next.gate).toBe(plan.gate);
-    expect(next.gateway).toBe(plan.gateway);
+    expect(next.gateways).toBe(plan.gateways);
   });
 
   it("changes one cluster when one of two replicas goes, and no route", () => {

@@ -20,6 +20,7 @@ import {
   PRIORITY_INTERACTIVE,
 } from "@servemesh/proto/names";
 import { isPlainName } from "./keys.js";
+import { isLoopback, ROLE_GATEWAY, ROLE_SIDECAR } from "./node-roles.js";
 import { RuleReport, shown } from "./rule-report.js";
 
 /*
@@ -43,6 +44,8 @@ const LIMITS = {
   reasonChars: 1_024,
   pathChars: 1_024,
   requestBytes: 256n * 1024n ** 2n,
+  labels: 16,
+  labelChars: 63,
 };
 
 /** Token of RFC 9110 in lower case, as HTTP/2 wants header names. */
@@ -206,14 +209,37 @@ export function gatewayProblems(record: Gateway): string[] {
     report.textLength(field, path, LIMITS.pathChars);
     report.check(
       record.tlsPort === 0 || path.startsWith("/"),
-      `${field} ${shown(path)} is not an absolute path, but tls_port needs a PEM file on the gateway`,
+      `${field} ${shown(path)} is not an absolute path, but tls_port needs a PEM file of the control plane`,
     );
   }
   report.check(
     record.maxRequestBytes <= LIMITS.requestBytes,
     `max_request_bytes ${record.maxRequestBytes} is above ${LIMITS.requestBytes}; write a smaller number, or 0 for 4 MiB`,
   );
+  checkGroup(record, report);
   return report.problems;
+}
+
+/** Which Envoys a gateway record is for, and which models they learn of. */
+function checkGroup({ role, labels, models, httpAddress }: Gateway, report: RuleReport): void {
+  report.check(
+    role === "" || role === ROLE_GATEWAY || role === ROLE_SIDECAR,
+    `role ${shown(role)} is none; write ${ROLE_GATEWAY} or ${ROLE_SIDECAR}`,
+  );
+  report.check(
+    role !== ROLE_SIDECAR || httpAddress === "" || isLoopback(httpAddress),
+    `http_address ${shown(httpAddress)} is not on loopback, but a sidecar serves only the application beside it; write 127.0.0.1`,
+  );
+  report.atMost("labels", Object.keys(labels).length, LIMITS.labels, "entries");
+  for (const [key, value] of Object.entries(labels)) {
+    report.check(key !== "", "labels: a key is empty; give it a name");
+    report.textLength(`labels[${shown(key)}]`, key.length > value.length ? key : value, LIMITS.labelChars);
+  }
+  report.atMost("models", models.length, LIMITS.models, "entries");
+  report.unique("models", models);
+  for (const model of models) {
+    report.check(isPlainName(model), `models: ${shown(model)} is no model's name; write for example ranker`);
+  }
 }
 
 /** `ip:port` or `[ipv6]:port`. Names are refused: endpoints that Envoy gets by EDS must be addresses. */

@@ -97,4 +97,7 @@ export const gatewayShape = message({
   tlsCertificateFile: text,
   tlsPrivateKeyFile: text,
   maxRequestBytes: uint64,
+  role: text,
+  labels: { kind: "map", of: text },
+  models: texts,
 });

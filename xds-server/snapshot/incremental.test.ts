@@ -16,7 +16,8 @@ import { planMesh } from "../plan/plan.js";
 import { STAGE_PRODUCTION, type StateFixture, stateOf } from "../plan/state-fixture.js";
 import { LayeredMap } from "../platform/layered-map.js";
 import type { Finding, RegistryState, Revisioned } from "../registry/state.js";
-import { type MeshResources, type Translation, translate } from "../translate/translate.js";
+import type { MeshResources } from "../translate/translate.js";
+import { type Translation, translate } from "../translate/translate-fixture.js";
 import { DELIVERY_ORDER } from "./resource-types.js";
 import { buildSnapshot, diffType, inconsistencies, type Snapshot } from "./snapshot.js";
 

@@ -1,8 +1,11 @@
+import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import type { RouteAction } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route_components.js";
 import { PriorityGroupClusterSpecifier } from "@servemesh/proto/gen/envoy/envoy/extensions/router/cluster_specifiers/priority_group/v3/priority_group.js";
+import { DownstreamTlsContext } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/tls.js";
 
 const PRIORITY_GROUP_TYPE = `type.googleapis.com/${PriorityGroupClusterSpecifier.$type}`;
+const TLS_TYPE = `type.googleapis.com/${DownstreamTlsContext.$type}`;
 
 /**
  * Clusters that a route table names, each once, sorted. Read from the finished message, so that the consistency check
@@ -40,4 +43,18 @@ function clustersOfAction(action: RouteAction): string[] {
       break;
   }
   return names;
+}
+
+/** Certificates that a listener has by name from this control plane, each once, sorted. */
+export function secretsOf({ filterChains, defaultFilterChain }: Listener): string[] {
+  const names = new Set<string>();
+  for (const chain of defaultFilterChain === undefined ? filterChains : [...filterChains, defaultFilterChain]) {
+    const config = chain.transportSocket?.configType?.value;
+    if (config?.typeUrl !== TLS_TYPE) continue;
+    const tls = DownstreamTlsContext.decode(config.value).commonTlsContext;
+    for (const { name, sdsConfig } of tls?.tlsCertificateSdsSecretConfigs ?? []) {
+      if (sdsConfig?.configSourceSpecifier?.$case === "ads") names.add(name);
+    }
+  }
+  return [...names].sort();
 }

@@ -1,6 +1,7 @@
 /** The xDS types that we serve, by what they hold. */
 export const CLUSTER_TYPE = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 export const ENDPOINT_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+export const SECRET_TYPE = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 export const LISTENER_TYPE = "type.googleapis.com/envoy.config.listener.v3.Listener";
 export const EXTENSION_TYPE = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 export const SCOPE_TYPE = "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration";
@@ -13,6 +14,7 @@ export const ROUTE_TYPE = "type.googleapis.com/envoy.config.route.v3.RouteConfig
 export const DELIVERY_ORDER = [
   CLUSTER_TYPE,
   ENDPOINT_TYPE,
+  SECRET_TYPE,
   LISTENER_TYPE,
   SCOPE_TYPE,
   ROUTE_TYPE,

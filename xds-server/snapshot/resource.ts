@@ -5,7 +5,8 @@ import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/e
 import { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
-import { clustersOf } from "./references.js";
+import { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
+import { clustersOf, secretsOf } from "./references.js";
 import {
   CLUSTER_TYPE,
   ENDPOINT_TYPE,
@@ -14,6 +15,7 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "./resource-types.js";
 import { lengthDelimited } from "./wire.js";
 
@@ -25,7 +27,7 @@ export interface Resource {
   readonly version: string;
   /** Field `resources` of a DeltaDiscoveryResponse, ready to be joined with others. */
   readonly deltaChunk: Buffer;
-  /** What must exist for this to work: clusters of a route table, table of a scope, endpoint list of a cluster. */
+  /** What must exist for this to work: clusters of a route table, table of a scope, endpoint list of a cluster, secrets of a listener. */
   readonly needs: readonly string[];
   /** True for an endpoint list without endpoints. */
   readonly isEmpty: boolean;
@@ -44,7 +46,11 @@ export function endpointResource(message: ClusterLoadAssignment): Resource {
 }
 
 export function listenerResource(message: Listener): Resource {
-  return resource(LISTENER_TYPE, message.name, Listener.encode(message).finish());
+  return resource(LISTENER_TYPE, message.name, Listener.encode(message).finish(), secretsOf(message));
+}
+
+export function secretResource(message: Secret): Resource {
+  return resource(SECRET_TYPE, message.name, Secret.encode(message).finish());
 }
 
 export function extensionResource(message: TypedExtensionConfig): Resource {

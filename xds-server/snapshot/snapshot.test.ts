@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { planMesh } from "../plan/plan.js";
 import { rankerFixture, type StateFixture, stateOf, withWeights } from "../plan/state-fixture.js";
-import { type MeshResources, translate } from "../translate/translate.js";
+import type { MeshResources } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
 import { emptyRouteTable } from "./resource.js";
 import { CLUSTER_TYPE, DELIVERY_ORDER, ENDPOINT_TYPE, ROUTE_TYPE } from "./resource-types.js";
 import { buildSnapshot, diffType, inconsistencies } from "./snapshot.js";

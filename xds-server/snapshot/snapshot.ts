@@ -4,6 +4,7 @@ import type { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/con
 import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import type { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
+import type { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
 import { changesBetween } from "../platform/layered-map.js";
 import type { MeshResources } from "../translate/translate.js";
 import {
@@ -14,6 +15,7 @@ import {
   type Resource,
   routeResource,
   scopeResource,
+  secretResource,
 } from "./resource.js";
 import {
   CLUSTER_TYPE,
@@ -24,6 +26,7 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "./resource-types.js";
 import { collectType, type TypeCodec, type TypeResources } from "./type-resources.js";
 import { formatTypeVersion } from "./type-version.js";
@@ -46,6 +49,7 @@ export interface Snapshot {
 type MessageOf<T extends ResourceType> = {
   [CLUSTER_TYPE]: Cluster;
   [ENDPOINT_TYPE]: ClusterLoadAssignment;
+  [SECRET_TYPE]: Secret;
   [LISTENER_TYPE]: Listener;
   [SCOPE_TYPE]: ScopedRouteConfiguration;
   [ROUTE_TYPE]: RouteConfiguration;
@@ -57,6 +61,7 @@ type Collected = { readonly [T in ResourceType]: TypeResources<MessageOf<T>> };
 const CODECS: { readonly [T in ResourceType]: TypeCodec<MessageOf<T>> } = {
   [CLUSTER_TYPE]: { nameOf: ({ name }) => name, encode: clusterResource },
   [ENDPOINT_TYPE]: { nameOf: ({ clusterName }) => clusterName, encode: endpointResource },
+  [SECRET_TYPE]: { nameOf: ({ name }) => name, encode: secretResource },
   [LISTENER_TYPE]: { nameOf: ({ name }) => name, encode: listenerResource },
   [SCOPE_TYPE]: { nameOf: ({ name }) => name, encode: scopeResource },
   [ROUTE_TYPE]: { nameOf: ({ name }) => name, encode: routeResource },
@@ -89,6 +94,7 @@ export function buildSnapshot(resources: MeshResources, previous?: Snapshot): Sn
   const collected: Collected = {
     [CLUSTER_TYPE]: of(CLUSTER_TYPE, resources.clusters),
     [ENDPOINT_TYPE]: of(ENDPOINT_TYPE, resources.endpoints),
+    [SECRET_TYPE]: of(SECRET_TYPE, resources.secrets ?? NO_SECRETS),
     [LISTENER_TYPE]: of(LISTENER_TYPE, resources.listeners),
     [SCOPE_TYPE]: of(SCOPE_TYPE, resources.scopes),
     [ROUTE_TYPE]: of(ROUTE_TYPE, resources.routes),
@@ -142,18 +148,21 @@ export function diffType(from: Snapshot | undefined, to: Snapshot, type: Resourc
 }
 
 const NO_RESOURCES: ResourceMap = new Map();
+/** One list for all, because the same list means that nothing changed. */
+const NO_SECRETS: readonly Secret[] = [];
 
 /** What a resource of a type names in another type, and what that is in people's words. */
 const NEEDS: Readonly<Partial<Record<ResourceType, { readonly type: ResourceType; readonly what: string }>>> = {
   [ROUTE_TYPE]: { type: CLUSTER_TYPE, what: "cluster" },
   [SCOPE_TYPE]: { type: ROUTE_TYPE, what: "route table" },
   [CLUSTER_TYPE]: { type: ENDPOINT_TYPE, what: "endpoint list" },
+  [LISTENER_TYPE]: { type: SECRET_TYPE, what: "secret" },
 };
 
 function checkAll(snapshot: Snapshot): string[] {
   const { byType } = snapshot;
   const problems = snapshot.duplicates.map((name) => `${name} is listed twice`);
-  for (const type of [ROUTE_TYPE, SCOPE_TYPE, CLUSTER_TYPE] as const) {
+  for (const type of [ROUTE_TYPE, SCOPE_TYPE, CLUSTER_TYPE, LISTENER_TYPE] as const) {
     problems.push(...checkNeeds(snapshot, byType[type].values()));
   }
   const used = new Set([...byType[CLUSTER_TYPE].values()].flatMap((cluster) => cluster.needs));

@@ -11,7 +11,9 @@ import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/confi
 import { describe, expect, it } from "vitest";
 import { planMesh } from "../plan/plan.js";
 import { rankerFixture, STAGE_PRODUCTION, STAGE_STAGING, type StateFixture, stateOf } from "../plan/state-fixture.js";
-import { translate } from "./translate.js";
+import { secretPairOf } from "../secrets/pair-fixture.js";
+import { selfSignedCertificate } from "../xds/certificate-fixture.js";
+import { translate } from "./translate-fixture.js";
 
 /**
  * What goes to Envoy, in files that a person can read and a review can judge. `UPDATE_GOLDEN=1 npx vitest run
@@ -51,6 +53,9 @@ const CASES: Readonly<Record<string, StateFixture>> = {
   },
 };
 
+/** Another one in each run: no file shows it. Secrets are in secrets.test.ts. */
+const CERTIFICATES = new Map([["default", secretPairOf(selfSignedCertificate())]]);
+
 /** JSON has no 64-bit integers, and bytes are read best in hex. */
 function plainly(_key: string, value: unknown): unknown {
   if (typeof value === "bigint") return String(value);
@@ -71,7 +76,7 @@ describe.each(Object.entries(CASES))("translate %s", (name, fixture) => {
   const resources = translate(plan, {
     gate: { module: Buffer.from("\0asm"), config: Buffer.from("config") },
     transcoderDescriptor: Buffer.from("descriptors"),
-    ...(name === "tls" ? { accessLogPath: "/var/log/servemesh/access.ndjson" } : {}),
+    ...(name === "tls" ? { accessLogPath: "/var/log/servemesh/access.ndjson", secrets: CERTIFICATES } : {}),
   });
   const files: Readonly<Record<string, unknown>> = {
     plan,

@@ -12,14 +12,15 @@ import { HeaderMutation } from "@servemesh/proto/gen/envoy/envoy/extensions/http
 import { TlsParameters_TlsProtocol } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/common.js";
 import { DownstreamTlsContext } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/tls.js";
 import { H_ROUTE, INTERNAL_PREFIX } from "@servemesh/proto/names";
-import type { GatewayPlan, TlsPlan } from "../plan/mesh-plan.js";
+import type { GatewayPlan } from "../plan/mesh-plan.js";
+import type { SecretPair } from "../secrets/secret-pair.js";
 import { fileAccessLog } from "./access-log.js";
 import { type PackableCodec, packAny } from "./any.js";
 import { gateFilter } from "./gate-filter.js";
 import { removeMutation, removePrefixMutation } from "./headers.js";
 import { bufferLimitOf, MAX_RESPONSE_BYTES } from "./limits.js";
 import { localReplyConfig } from "./local-replies.js";
-import { LISTENER, TLS_LISTENER } from "./names.js";
+import { certificateName, LISTENER, TLS_LISTENER } from "./names.js";
 import { adsSource, duration } from "./sources.js";
 
 /** A client that does not send its headers holds a connection for nothing. */
@@ -40,14 +41,23 @@ export interface ListenerSettings {
   readonly transcoderDescriptor: Uint8Array;
   /** Path of a JSON-lines access log on the gateway's machine. */
   readonly accessLogPath?: string;
+  /** Certificate of each gateway record, by its name. */
+  readonly secrets?: ReadonlyMap<string, SecretPair>;
+}
+
+/** Whether a gateway's TLS listener can be opened at all: without a certificate it would wait for one for ever. */
+export function hasCertificate(gateway: GatewayPlan | undefined, { secrets }: ListenerSettings): boolean {
+  return gateway?.tls !== undefined && secrets?.has(gateway.name) === true;
 }
 
 export function translateListeners(gateway: GatewayPlan | undefined, settings: ListenerSettings): Listener[] {
   if (gateway === undefined) return [];
   const listeners: Listener[] = [];
   if (gateway.httpPort !== 0) listeners.push(listener(LISTENER, gateway, gateway.httpPort, undefined, settings));
-  if (gateway.tls !== undefined)
-    listeners.push(listener(TLS_LISTENER, gateway, gateway.tls.port, gateway.tls, settings));
+  if (gateway.tls !== undefined && hasCertificate(gateway, settings)) {
+    const certificate = certificateName(gateway.name);
+    listeners.push(listener(TLS_LISTENER, gateway, gateway.tls.port, certificate, settings));
+  }
   return listeners;
 }
 
@@ -55,7 +65,7 @@ function listener(
   name: string,
   gateway: GatewayPlan,
   port: number,
-  tls: TlsPlan | undefined,
+  certificate: string | undefined,
   settings: ListenerSettings,
 ): Listener {
   const manager = connectionManager(name, gateway.maxRequestBytes, settings);
@@ -76,24 +86,19 @@ function listener(
             configType: { $case: "typedConfig", value: packAny(HttpConnectionManager, manager) },
           },
         ],
-        ...(tls === undefined ? {} : { transportSocket: tlsSocket(tls) }),
+        ...(certificate === undefined ? {} : { transportSocket: tlsSocket(certificate) }),
       },
     ],
   });
 }
 
-function tlsSocket(tls: TlsPlan) {
+/** @param certificate name of its secret */
+function tlsSocket(certificate: string) {
   const context = DownstreamTlsContext.fromPartial({
     commonTlsContext: {
       tlsParams: { tlsMinimumProtocolVersion: TlsParameters_TlsProtocol.TLSv1_2 },
       alpnProtocols: ["h2", "http/1.1"],
-      // By file name for now; the secrets themselves never travel through the control plane.
-      tlsCertificates: [
-        {
-          certificateChain: { specifier: { $case: "filename", value: tls.certificateFile } },
-          privateKey: { specifier: { $case: "filename", value: tls.privateKeyFile } },
-        },
-      ],
+      tlsCertificateSdsSecretConfigs: [{ name: certificate, sdsConfig: adsSource() }],
     },
   });
   return {

@@ -7,6 +7,11 @@ export const GATE = "gate";
 /** Cluster of the ready batchers that take server-level calls. */
 export const SERVER_CLUSTER = "_server";
 
+/** SDS resource of a gateway record's certificate: `default` → `certificate/default`. */
+export function certificateName(gateway: string): string {
+  return `certificate/${gateway}`;
+}
+
 /** RDS resource of a scope: `ranker` → `routes/ranker`. */
 export function routesName(scope: string): string {
   return `routes/${scope}`;

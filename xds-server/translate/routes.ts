@@ -89,7 +89,9 @@ export function translateScopes(
 }
 
 function bufferLimitFor(plan: MeshPlan): number {
-  return bufferLimitOf(plan.gateway?.maxRequestBytes ?? DEFAULT_MAX_REQUEST_BYTES);
+  // All groups share the tables; each group's listeners have its own, smaller limit.
+  const limits = plan.gateways.map(({ maxRequestBytes }) => maxRequestBytes);
+  return bufferLimitOf(limits.length === 0 ? DEFAULT_MAX_REQUEST_BYTES : Math.max(...limits));
 }
 
 function modelRoutes(model: ModelPlan, bufferLimit: number): RouteConfiguration {

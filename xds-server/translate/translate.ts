@@ -4,32 +4,36 @@ import type { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/con
 import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import type { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
-import type { MeshPlan } from "../plan/mesh-plan.js";
+import type { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
+import type { GatewayPlan, MeshPlan } from "../plan/mesh-plan.js";
 import { translateClusters, translateEndpoints } from "./clusters.js";
 import { closedGateExtension, gateExtension } from "./gate-filter.js";
-import { type ListenerSettings, translateListeners } from "./listeners.js";
+import { hasCertificate, type ListenerSettings, translateListeners } from "./listeners.js";
 import { translateRoutes, translateScopes } from "./routes.js";
+import { translateSecrets } from "./secrets.js";
 
-/** A mesh in Envoy's words, one list per xDS type; plan → **translate** → snapshot. */
-export interface MeshResources {
+/** What Envoys of all groups may be told, one list per xDS type. */
+export interface SharedResources {
   readonly clusters: readonly Cluster[];
   readonly endpoints: readonly ClusterLoadAssignment[];
-  readonly listeners: readonly Listener[];
-  readonly extensions: readonly TypedExtensionConfig[];
   readonly scopes: readonly ScopedRouteConfiguration[];
   readonly routes: readonly RouteConfiguration[];
 }
 
+/** What each group of Envoys has of its own. */
+export interface GroupResources {
+  readonly listeners: readonly Listener[];
+  readonly extensions: readonly TypedExtensionConfig[];
+  /** Certificates of its TLS listeners; absent means none. */
+  readonly secrets?: readonly Secret[];
+}
+
+/** All that one group of Envoys is told, in Envoy's words; plan → **translate** → snapshot. */
+export interface MeshResources extends SharedResources, GroupResources {}
+
 export interface TranslateSettings extends ListenerSettings {
   /** The gate filter. Without it a closed gate stands in its place and every call is refused as unavailable. */
   readonly gate: GateSettings | undefined;
-}
-
-/** A translation with all that it was made from. */
-export interface Translation {
-  readonly plan: MeshPlan;
-  readonly settings: TranslateSettings;
-  readonly resources: MeshResources;
 }
 
 export interface GateSettings {
@@ -39,35 +43,76 @@ export interface GateSettings {
   readonly config: Uint8Array;
 }
 
+/** Shared resources with the plan that they were made from. */
+export interface SharedTranslation {
+  readonly plan: MeshPlan;
+  readonly resources: SharedResources;
+}
+
+/** Resources of a group with all that they were made from. */
+export interface GroupTranslation {
+  readonly gateway: GatewayPlan | undefined;
+  readonly settings: TranslateSettings;
+  readonly resources: GroupResources;
+}
+
 /**
- * Pure: equal plans and settings give equal resources.
+ * Pure: equal plans give equal resources.
  * @param previous source of messages for what did not change: the same part of a plan gives the same message object, and a
  *   list of which nothing changed is the same list
  */
-export function translate(plan: MeshPlan, settings: TranslateSettings, previous?: Translation): MeshResources {
+export function translateShared(plan: MeshPlan, previous?: SharedTranslation): SharedResources {
   return {
     clusters: translateClusters(plan, previous),
     endpoints: translateEndpoints(plan, previous),
-    listeners: listenersOf(plan, settings, previous),
-    extensions: extensionsOf(settings, previous),
     scopes: translateScopes(plan, previous),
     routes: translateRoutes(plan, previous),
   };
 }
 
-function listenersOf(
-  plan: MeshPlan,
+/**
+ * The listeners and the gate of a group. Pure.
+ * @param previous of the same group; what did not change is the same list
+ */
+export function translateGroup(
+  gateway: GatewayPlan | undefined,
   settings: TranslateSettings,
-  previous: Translation | undefined,
-): readonly Listener[] {
-  const isSame =
-    previous?.plan.gateway === plan.gateway &&
-    previous?.settings.transcoderDescriptor === settings.transcoderDescriptor &&
-    previous.settings.accessLogPath === settings.accessLogPath;
-  return isSame ? previous.resources.listeners : translateListeners(plan.gateway, settings);
+  previous?: GroupTranslation,
+): GroupResources {
+  return {
+    listeners: listenersOf(gateway, settings, previous),
+    extensions: extensionsOf(settings, previous),
+    secrets: secretsOf(gateway, settings, previous),
+  };
 }
 
-function extensionsOf({ gate }: TranslateSettings, previous: Translation | undefined): readonly TypedExtensionConfig[] {
+function listenersOf(
+  gateway: GatewayPlan | undefined,
+  settings: TranslateSettings,
+  previous: GroupTranslation | undefined,
+): readonly Listener[] {
+  const isSame =
+    previous?.gateway === gateway &&
+    previous?.settings.transcoderDescriptor === settings.transcoderDescriptor &&
+    hasCertificate(gateway, previous.settings) === hasCertificate(gateway, settings) &&
+    previous.settings.accessLogPath === settings.accessLogPath;
+  return isSame ? previous.resources.listeners : translateListeners(gateway, settings);
+}
+
+function secretsOf(
+  gateway: GatewayPlan | undefined,
+  settings: TranslateSettings,
+  previous: GroupTranslation | undefined,
+): readonly Secret[] {
+  const name = gateway?.name ?? "";
+  const isSame = previous?.gateway === gateway && previous?.settings.secrets?.get(name) === settings.secrets?.get(name);
+  return (isSame ? previous?.resources.secrets : undefined) ?? translateSecrets(gateway, settings.secrets);
+}
+
+function extensionsOf(
+  { gate }: TranslateSettings,
+  previous: GroupTranslation | undefined,
+): readonly TypedExtensionConfig[] {
   const before = previous?.settings.gate;
   if (previous !== undefined && before?.module === gate?.module && before?.config === gate?.config) {
     return previous.resources.extensions;

@@ -3,7 +3,7 @@ import { planMesh } from "../plan/plan.js";
 import { rankerFixture, type StateFixture, stateOf, withEcho, withWeights } from "../plan/state-fixture.js";
 import { CLUSTER_TYPE, EXTENSION_TYPE, LISTENER_TYPE, ROUTE_TYPE } from "../snapshot/resource-types.js";
 import { buildSnapshot, type Snapshot } from "../snapshot/snapshot.js";
-import { translate } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
 import type { ResourceInspection } from "./csds-inspection.js";
 import { Envoy } from "./hand-driven-envoy-fixture.js";
 

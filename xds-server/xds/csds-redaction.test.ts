@@ -8,7 +8,11 @@ import { DownstreamTlsContext } from "@servemesh/proto/gen/envoy/envoy/extension
 import { Any } from "@servemesh/proto/gen/envoy/google/protobuf/any.js";
 import { BytesValue } from "@servemesh/proto/gen/envoy/google/protobuf/wrappers.js";
 import { describe, expect, it } from "vitest";
-import { clusterResource, extensionResource } from "../snapshot/resource.js";
+import { secretPairOf } from "../secrets/pair-fixture.js";
+import { clusterResource, extensionResource, secretResource } from "../snapshot/resource.js";
+import { certificateName } from "../translate/names.js";
+import { translateSecrets } from "../translate/secrets.js";
+import { selfSignedCertificate } from "./certificate-fixture.js";
 import { contentOf, readableContent } from "./csds-redaction.js";
 
 const SECRET = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ";
@@ -86,6 +90,7 @@ describe("readableContent", () => {
       },
     ],
     ["session ticket keys", { type: { $case: "sessionTicketKeys", value: { keys: [inline(SECRET)] } } }],
+    ["a key store", { type: { $case: "tlsCertificate", value: { pkcs12: inline(SECRET) } } }],
     ["a generic secret", { type: { $case: "genericSecret", value: { secret: inline(SECRET) } } }],
   ])("hides %s of SDS", (_, partial) => {
     const shown = text(any(Secret, { name: "server-cert", ...partial }));
@@ -93,6 +98,26 @@ describe("readableContent", () => {
     expect(shown).toContain("[redacted]");
     expect(shown).not.toContain(SECRET.slice(0, 12));
     expect(shown).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 12));
+  });
+
+  it("shows of a gateway's secret its name, and the certificate by digest", () => {
+    const certificate = selfSignedCertificate();
+    const gateway = { name: "edge", tls: { port: 8443, certificateFile: "/c", privateKeyFile: "/k" } };
+    const [secret] = translateSecrets(gateway, new Map([["edge", secretPairOf(certificate)]]));
+    if (secret === undefined) throw new Error("there is no secret");
+    const resource = secretResource(secret);
+    const content = contentOf(resource);
+    expect(content.value.toString()).toContain(certificate.keyPem);
+    const { json, isRedacted } = readableContent(content);
+    expect(isRedacted).toBe(true);
+    expect(json).toEqual({
+      "@type": resource.typeUrl,
+      name: certificateName("edge"),
+      tlsCertificate: {
+        certificateChain: { inlineBytes: expect.stringMatching(/^sha256:[0-9a-f]{16} \(\d+ bytes\)$/) },
+        privateKey: { inlineBytes: "[redacted]" },
+      },
+    });
   });
 
   it("gives the gate's module and its configuration by digest and length", () => {

@@ -11,6 +11,7 @@ const REDACTED = "[redacted]";
 const SECRET_FIELDS: ReadonlySet<string> = new Set([
   "privateKey",
   "privateKeyProvider",
+  "pkcs12",
   "password",
   "sessionTicketKeys",
   "genericSecret",

@@ -56,7 +56,26 @@ function removalPassage(type: ResourceType, name: string, view: StreamView): Pas
   if (type !== CLUSTER_TYPE) return "go";
   // The gate may still name the cluster for mirrored copies.
   if (!hasGateSettled(view)) return "wait";
-  return usePassage(name, view);
+  return isNamedByUser(name, view) ? "wait" : usePassage(name, view);
+}
+
+/**
+ * gRPC names each cluster that it uses, and drops the name when its calls have moved. That is a moment after it accepted the
+ * routes which lead elsewhere.
+ */
+function isNamedByUser(cluster: string, { states, isResumed }: StreamView): boolean {
+  return states.get(CLUSTER_TYPE)?.subscribedNames.has(cluster) === true && (states.has(ROUTE_TYPE) || isResumed);
+}
+
+/**
+ * A full state that replaces whatever the client held on an earlier stream: clusters that it leaves out are removals, of
+ * which nothing else tells.
+ * @returns names that the client still uses and that would be gone
+ */
+export function goneByState(type: ResourceType, view: StreamView): string[] {
+  const state = view.states.get(type);
+  if (type !== CLUSTER_TYPE || state?.isWhole !== true) return [];
+  return [...state.subscribedNames].filter((name) => !view.target.byType[type].has(name) && isNamedByUser(name, view));
 }
 
 function scopePassage(item: Item, view: StreamView): Passage {
@@ -98,6 +117,8 @@ function isUsable(cluster: string, view: StreamView): boolean {
   const clusters = view.states.get(CLUSTER_TYPE);
   // A client that names its clusters asks for one only after it has read the routes to it.
   if (clusters === undefined || !clusters.isSubscribed(cluster)) return true;
+  // Named on an earlier stream already, and what the client waits for may wait for these routes itself.
+  if (goneByState(CLUSTER_TYPE, view).length > 0 && clusters.subscribedNames.has(cluster)) return true;
   if (clusters.heldVersion(cluster) === undefined || clusters.isUnderWay(cluster, REMOVED)) return false;
   const endpoints = view.states.get(ENDPOINT_TYPE);
   const wanted = view.target.byType[ENDPOINT_TYPE].get(cluster)?.version;

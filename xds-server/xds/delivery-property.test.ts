@@ -3,9 +3,11 @@ import { describe, expect, it } from "vitest";
 import type { MeshPlan } from "../plan/mesh-plan.js";
 import { planMesh } from "../plan/plan.js";
 import { STAGE_PRODUCTION, type StateFixture, stateOf } from "../plan/state-fixture.js";
+import { secretPairOf } from "../secrets/pair-fixture.js";
 import { EXTENSION_TYPE } from "../snapshot/resource-types.js";
 import { buildSnapshot, inconsistencies, type Snapshot } from "../snapshot/snapshot.js";
-import { translate } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
+import { selfSignedCertificate } from "./certificate-fixture.js";
 import { EnvoyModel } from "./envoy-model-fixture.js";
 
 /** One model as the property draws it: which versions exist, are in the split and are ready, and what it falls back on. */
@@ -28,9 +30,21 @@ const drawnModel: fc.Arbitrary<DrawnModel> = fc.record({
   ready: fc.array(fc.boolean(), { minLength: VERSIONS.length, maxLength: VERSIONS.length }),
   fallback: fc.nat({ max: NAMES.length }),
 });
-const drawnState = fc.array(drawnModel, { minLength: NAMES.length, maxLength: NAMES.length });
+/** One of `CERTIFICATES`, or past them: then there is no TLS listener. */
+const drawnCertificate = fc.nat({ max: 2 });
+const drawnState = fc.record({
+  models: fc.array(drawnModel, { minLength: NAMES.length, maxLength: NAMES.length }),
+  certificate: drawnCertificate,
+});
+const CERTIFICATES = [1, 2].map((serial) => secretPairOf(selfSignedCertificate({ serial })));
+const TLS = { tlsPort: 8443, tlsCertificateFile: "/tls.crt", tlsPrivateKeyFile: "/tls.key" };
 
-function fixtureOf(models: readonly DrawnModel[]): StateFixture {
+interface DrawnState {
+  readonly models: readonly DrawnModel[];
+  readonly certificate: number;
+}
+
+function fixtureOf({ models, certificate }: DrawnState): StateFixture {
   const present = NAMES.flatMap((name, index) => {
     const model = models[index];
     return model?.isPresent ? [{ name, index, ...model }] : [];
@@ -53,7 +67,9 @@ function fixtureOf(models: readonly DrawnModel[]): StateFixture {
         ]),
       ),
     ),
-    gateways: [{ name: "default", httpAddress: "127.0.0.1", httpPort: 8080 }],
+    gateways: [
+      { name: "default", httpAddress: "127.0.0.1", httpPort: 8080, ...(CERTIFICATES[certificate] ? TLS : {}) },
+    ],
   };
 }
 
@@ -63,11 +79,13 @@ class History {
   #plan: MeshPlan | undefined;
   #snapshot: Snapshot | undefined;
 
-  next(models: readonly DrawnModel[]): { plan: MeshPlan; snapshot: Snapshot } {
-    const plan = planMesh(stateOf(fixtureOf(models)), this.#plan);
+  next(state: DrawnState): { plan: MeshPlan; snapshot: Snapshot } {
+    const plan = planMesh(stateOf(fixtureOf(state)), this.#plan);
     const names = plan.gate.models.map(({ name }) => name);
     const gate = { module: Buffer.from("\0asm"), config: Buffer.from(names.join()) };
-    const resources = translate(plan, { gate, transcoderDescriptor: Buffer.from("descriptors") });
+    const pair = CERTIFICATES[state.certificate];
+    const secrets = pair === undefined ? new Map() : new Map([["default", pair]]);
+    const resources = translate(plan, { gate, transcoderDescriptor: Buffer.from("descriptors"), secrets });
     const snapshot = buildSnapshot(resources, this.#snapshot);
     this.#gates.set(snapshot.byType[EXTENSION_TYPE].get("gate")?.version ?? "", names);
     this.#plan = plan;

@@ -7,6 +7,7 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "../snapshot/resource-types.js";
 import { DELTA_ADS, Envoy } from "./hand-driven-envoy-fixture.js";
 import { NodeRecord } from "./node-record.js";
@@ -101,14 +102,16 @@ describe("content", () => {
     expect(envoy.take()).toEqual(["CDS -b +c"]);
   });
 
-  it("rules 31, 32: filters are never removed; endpoints and route tables leave with what names them", () => {
+  it("rules 31, 32: filters are never removed; endpoints, route tables and secrets leave with what names them", () => {
     const state = world(EXTENSION_TYPE, ["f"]).set(ENDPOINT_TYPE, ["a"], "v1").set(ROUTE_TYPE, ["r"], "v1");
+    state.set(SECRET_TYPE, ["s"], "v1");
     const envoy = connected(state);
     envoy.ask(CLUSTER_TYPE);
     envoy.ask(LISTENER_TYPE);
     envoy.ask(ENDPOINT_TYPE, ["a"]);
     envoy.ask(ROUTE_TYPE, ["r"]);
     envoy.ask(EXTENSION_TYPE, ["f"]);
+    envoy.ask(SECRET_TYPE, ["s"]);
     envoy.acceptAll();
     envoy.session.setTarget(new World().snapshot(), 0);
     expect(envoy.take()).toEqual([]);

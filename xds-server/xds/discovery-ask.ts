@@ -1,7 +1,9 @@
+import type { Node } from "@servemesh/proto/gen/envoy/envoy/config/core/v3/base.js";
 import {
   DeltaDiscoveryRequest,
   DiscoveryRequest,
 } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
+import { identityOf, type NodeIdentity } from "./node-groups.js";
 
 /** The two forms of the protocol: state of the world (SotW) names all it wants each time, delta only what changed. */
 export type Protocol = "delta" | "sotw";
@@ -28,6 +30,8 @@ export interface DiscoveryAsk {
   readonly typeUrl: string;
   /** Only in a stream's first request; empty afterwards. */
   readonly nodeId: string;
+  /** What else the first request says about the client. */
+  readonly node?: NodeIdentity;
   readonly responseNonce: string;
   /** The client's words when it refuses the last response, else undefined. Nothing but this tells a refusal. */
   readonly refusal: string | undefined;
@@ -35,10 +39,14 @@ export interface DiscoveryAsk {
   readonly holds: Holdings;
 }
 
+function nodeOf(node: Node | undefined): Pick<DiscoveryAsk, "nodeId" | "node"> {
+  return node === undefined ? { nodeId: "" } : { nodeId: node.id, node: identityOf(node) };
+}
+
 export function deltaAsk(request: DeltaDiscoveryRequest): DiscoveryAsk {
   return {
     typeUrl: request.typeUrl,
-    nodeId: request.node?.id ?? "",
+    ...nodeOf(request.node),
     responseNonce: request.responseNonce,
     refusal: request.errorDetail?.message,
     names: {
@@ -53,7 +61,7 @@ export function deltaAsk(request: DeltaDiscoveryRequest): DiscoveryAsk {
 export function sotwAsk(request: DiscoveryRequest): DiscoveryAsk {
   return {
     typeUrl: request.typeUrl,
-    nodeId: request.node?.id ?? "",
+    ...nodeOf(request.node),
     responseNonce: request.responseNonce,
     refusal: request.errorDetail?.message,
     names: { kind: "all", names: request.resourceNames },

@@ -22,7 +22,7 @@ const METHODS: (DiscoveryMethod & { title: string })[] = PROTOCOLS.flatMap((prot
   })),
 );
 const ADS = PROTOCOLS.map((protocol) => ({ protocol, typeUrl: undefined }));
-const SECRET_TYPE = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+const UNSERVED_TYPE = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
 
 const cleanUps: (() => void)[] = [];
 afterEach(() => {
@@ -64,6 +64,8 @@ it("rule 1: the methods are those of Envoy's API", () => {
     "route.v3.RouteDiscoveryService/StreamRoutes",
     "route.v3.ScopedRoutesDiscoveryService/DeltaScopedRoutes",
     "route.v3.ScopedRoutesDiscoveryService/StreamScopedRoutes",
+    "secret.v3.SecretDiscoveryService/DeltaSecrets",
+    "secret.v3.SecretDiscoveryService/StreamSecrets",
   ]);
 });
 
@@ -78,7 +80,7 @@ describe.each(ADS)("an aggregated stream by $protocol", (method) => {
     const served = await serve();
     served.xds.setSnapshot(everything().snapshot());
     const stream = open(served, method);
-    stream.send({ typeUrl: SECRET_TYPE });
+    stream.send({ typeUrl: UNSERVED_TYPE });
     stream.subscribe(LISTENER_TYPE, ["A"]);
     expect(await stream.next()).toMatchObject({ typeUrl: LISTENER_TYPE, resources: ["A@v1"] });
   });
@@ -168,7 +170,7 @@ describe.each(METHODS.filter(({ typeUrl }) => typeUrl !== undefined))("a per-typ
     const names = method.protocol === "delta" ? { resourceNamesSubscribe: ["A"] } : { resourceNames: ["A"] };
     stream.send({ typeUrl: type, ...names });
     expect(await stream.next()).toMatchObject({ typeUrl: type, resources: ["A@v1"] });
-    stream.send({ typeUrl: SECRET_TYPE });
+    stream.send({ typeUrl: UNSERVED_TYPE });
     expect(await stream.ended).toMatch(/^3 .*type_url is not type\.googleapis\.com.*the only type of this method/);
   });
 });

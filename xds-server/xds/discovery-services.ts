@@ -1,4 +1,4 @@
-import type { ServerDuplexStream, ServiceDefinition } from "@grpc/grpc-js";
+import type { status as GrpcStatus, ServerDuplexStream, ServiceDefinition } from "@grpc/grpc-js";
 import {
   CLUSTER_TYPE,
   ENDPOINT_TYPE,
@@ -7,11 +7,17 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "../snapshot/resource-types.js";
 import type { Protocol } from "./discovery-ask.js";
 
 /** A discovery stream as bytes: requests are decoded and responses joined by the server itself. */
 export type DiscoveryCall = ServerDuplexStream<Buffer, Buffer>;
+
+/** Ends a stream with an error. */
+export function failCall(call: DiscoveryCall, code: GrpcStatus, details: string): void {
+  call.emit("error", { code, details });
+}
 
 /** What a method says about its streams. */
 export interface DiscoveryMethod {
@@ -24,6 +30,7 @@ export interface DiscoveryMethod {
 const TYPE_SERVICES: Readonly<Record<ResourceType, readonly [service: string, noun: string]>> = {
   [CLUSTER_TYPE]: ["cluster.v3.ClusterDiscoveryService", "Clusters"],
   [ENDPOINT_TYPE]: ["endpoint.v3.EndpointDiscoveryService", "Endpoints"],
+  [SECRET_TYPE]: ["secret.v3.SecretDiscoveryService", "Secrets"],
   [LISTENER_TYPE]: ["listener.v3.ListenerDiscoveryService", "Listeners"],
   [SCOPE_TYPE]: ["route.v3.ScopedRoutesDiscoveryService", "ScopedRoutes"],
   [ROUTE_TYPE]: ["route.v3.RouteDiscoveryService", "Routes"],
@@ -39,7 +46,7 @@ export interface DiscoveryService {
   readonly methods: Readonly<Record<string, DiscoveryMethod>>;
 }
 
-/** ADS and the six per-type services. The unary Fetch methods are for REST polling, which is not offered. */
+/** ADS and the seven per-type services. The unary Fetch methods are for REST polling, which is not offered. */
 export function discoveryServices(): DiscoveryService[] {
   const perType = Object.entries(TYPE_SERVICES).map(([typeUrl, [service, noun]]) =>
     discoveryService(service, noun, typeUrl as ResourceType),

@@ -4,7 +4,8 @@ import { rankerOn, type StateFixture, stateOf, withEcho, withWeights } from "../
 import { CLUSTER_TYPE, isResourceType } from "../snapshot/resource-types.js";
 import { buildSnapshot, inconsistencies, type Snapshot } from "../snapshot/snapshot.js";
 import { withOpenGate, withRouteOfClient } from "../translate/open-gate-fixture.js";
-import { type MeshResources, translate } from "../translate/translate.js";
+import type { MeshResources } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
 import { callRest, type GrpcAnswer, GrpcDoor, type RestAnswer } from "./doors-fixture.js";
 import { type AdsApiType, envoyBinary } from "./envoy-fixture.js";
 import { PATIENCE_MS, pause, restDescriptor, TestMesh } from "./mesh-fixture.js";
@@ -251,7 +252,7 @@ describe.skipIf(binary === undefined).each(FORMS)("delivery to a real Envoy by $
     const own = mesh.load(() => rest("echo/prod"));
     await expect.poll(() => own.outcomes.at(-1)?.status, { timeout: PATIENCE_MS }).toBe(200);
     mesh.wire.length = 0;
-    mesh.xds.close();
+    mesh.xds.endStreams();
     snapshot = buildSnapshot(withOpenGate(resourcesOf(ranker)), snapshot);
     mesh.xds.setSnapshot(snapshot);
     await expect.poll(() => mesh.wire.at(-1), { timeout: PATIENCE_MS }).toBe("Cluster: -model/echo/1");

@@ -7,6 +7,7 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
   WILDCARD_TYPES,
 } from "../snapshot/resource-types.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
@@ -16,6 +17,17 @@ import { NodeRecord, REMOVED } from "./node-record.js";
 import { RecentStates } from "./recent-states.js";
 import { type Outgoing, StreamSession } from "./stream-session.js";
 import type { Item } from "./type-state.js";
+
+/** In which Envoy asks for its types anew on a new stream. */
+const RECONNECT_ORDER = [
+  CLUSTER_TYPE,
+  ENDPOINT_TYPE,
+  LISTENER_TYPE,
+  SCOPE_TYPE,
+  EXTENSION_TYPE,
+  SECRET_TYPE,
+  ROUTE_TYPE,
+] as const;
 
 type Held = ReadonlyMap<string, Resource>;
 
@@ -65,8 +77,7 @@ export class EnvoyModel {
     this.#warming = undefined;
     this.session = this.#newSession();
     this.#nonces.clear();
-    const order = [CLUSTER_TYPE, ENDPOINT_TYPE, LISTENER_TYPE, SCOPE_TYPE, EXTENSION_TYPE, ROUTE_TYPE] as const;
-    for (const typeUrl of order) {
+    for (const typeUrl of RECONNECT_ORDER) {
       const names = this.#namesOf(typeUrl);
       if (names.length === 0 && !WILDCARD_TYPES.has(typeUrl)) continue;
       const versions = [...this.#mapOf(typeUrl)].map(([name, { version }]) => [name, version]);
@@ -113,7 +124,7 @@ export class EnvoyModel {
   /** What differs from a snapshot; empty when Envoy holds just that. */
   differences(snapshot: Snapshot): string[] {
     const differences: string[] = [];
-    for (const type of [CLUSTER_TYPE, ENDPOINT_TYPE, SCOPE_TYPE, ROUTE_TYPE, EXTENSION_TYPE] as const) {
+    for (const type of RECONNECT_ORDER) {
       for (const [name, { version }] of snapshot.byType[type]) {
         if (this.held(type).get(name)?.version !== version) differences.push(`${name} is missing or old`);
       }
@@ -209,11 +220,22 @@ export class EnvoyModel {
       this.#ask(ROUTE_TYPE, added.map(tableOf), removed.map(tableOf));
       for (const name of removed) this.#mapOf(ROUTE_TYPE).delete(tableOf(name));
     }
+    if (typeUrl === LISTENER_TYPE) this.#askForSecrets();
     this.#acknowledge(response);
     if (typeUrl === ENDPOINT_TYPE) {
       for (const { name } of items) this.#warming?.cold.delete(name);
       this.#warmed();
     }
+  }
+
+  /** Those that its listeners name; what no listener names any more is dropped without a word from the server. */
+  #askForSecrets(): void {
+    const wanted = new Set([...this.held(LISTENER_TYPE).values()].flatMap(({ needs }) => needs));
+    const known = this.#namesOf(SECRET_TYPE);
+    const dropped = known.filter((name) => !wanted.has(name));
+    const added = [...wanted].filter((name) => !known.includes(name));
+    this.#ask(SECRET_TYPE, added, dropped);
+    for (const name of dropped) this.#mapOf(SECRET_TYPE).delete(name);
   }
 
   #warmed(): void {
@@ -247,6 +269,11 @@ export class EnvoyModel {
 
   #judgeRemoval(typeUrl: ResourceType, name: string): void {
     if (typeUrl === CLUSTER_TYPE) this.#judgeUnused(name, "was removed");
+    if (typeUrl === SECRET_TYPE && this.held(SECRET_TYPE).has(name)) {
+      for (const listener of this.held(LISTENER_TYPE).values()) {
+        if (listener.needs.includes(name)) this.harm.push(`${name} was removed while ${listener.name} uses it`);
+      }
+    }
     if (typeUrl !== SCOPE_TYPE) return;
     const gate = this.held(EXTENSION_TYPE).get("gate");
     if (gate !== undefined && this.#modelsOfGate(gate.version).includes(name)) {

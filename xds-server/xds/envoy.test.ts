@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import { connect } from "node:http2";
 import { request as httpsRequest } from "node:https";
@@ -8,9 +8,10 @@ import { H_GRPC_TIMEOUT, H_LEG, H_SHADOW_CLUSTER } from "@servemesh/proto/names"
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { planMesh } from "../plan/plan.js";
 import { rankerOn, type StateFixture, stateOf, withWeights } from "../plan/state-fixture.js";
+import { secretPairOf } from "../secrets/pair-fixture.js";
 import { buildSnapshot, inconsistencies, type Snapshot } from "../snapshot/snapshot.js";
 import { withOpenGate } from "../translate/open-gate-fixture.js";
-import { translate } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
 import type { SeenCall } from "./batcher-fixture.js";
 import { selfSignedCertificate } from "./certificate-fixture.js";
 import { callRest, type GrpcAnswer, type GrpcCall, GrpcDoor, type RestAnswer, type RestCall } from "./doors-fixture.js";
@@ -66,7 +67,8 @@ describe.skipIf(binary === undefined)("a real Envoy's routes and doors", () => {
   /** Publishes a state and waits until Envoy has taken all of it. */
   async function publish(fixture: StateFixture): Promise<void> {
     const plan = planMesh(stateOf(fixture));
-    const settings = { gate: undefined, transcoderDescriptor: restDescriptor(), accessLogPath };
+    const secrets = new Map([["default", secretPairOf(certificate)]]);
+    const settings = { gate: undefined, transcoderDescriptor: restDescriptor(), accessLogPath, secrets };
     snapshot = buildSnapshot(withOpenGate(translate(plan, settings)), snapshot);
     expect(inconsistencies(snapshot)).toEqual([]);
     mesh.xds.setSnapshot(snapshot);
@@ -82,15 +84,14 @@ describe.skipIf(binary === undefined)("a real Envoy's routes and doors", () => {
   beforeAll(async () => {
     dir = mkdtempSync(join(tmpdir(), "servemesh-doors-"));
     accessLogPath = join(dir, "access.ndjson");
-    writeFileSync(join(dir, "gateway.pem"), certificate.certificatePem);
-    writeFileSync(join(dir, "gateway.key"), certificate.keyPem);
     mesh = await TestMesh.open((deps) => new XdsServer(deps));
     door = new GrpcDoor(mesh.ports.http);
     const [gateway] = rankerOn(mesh.servingPorts).gateways ?? [];
     const tls = {
       tlsPort: mesh.ports.tls,
-      tlsCertificateFile: join(dir, "gateway.pem"),
-      tlsPrivateKeyFile: join(dir, "gateway.key"),
+      // The control plane's matter; the gateway never opens them.
+      tlsCertificateFile: "/nowhere/gateway.pem",
+      tlsPrivateKeyFile: "/nowhere/gateway.key",
     };
     ranker = { ...rankerOn(mesh.servingPorts), gateways: [{ ...gateway, ...tls }] };
     mesh.startEnvoy(binary ?? "");
@@ -340,7 +341,7 @@ describe.skipIf(binary === undefined)("a real Envoy's routes and doors", () => {
     await publish(ranker);
   });
 
-  it("opens a TLS listener with the files of the record", async () => {
+  it("opens a TLS listener with the certificate of the record", async () => {
     const status = await new Promise((resolve, reject) => {
       const { tls: port } = mesh.ports;
       const headers = { "x-test-route": "_server/live" };

@@ -10,6 +10,7 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "../snapshot/resource-types.js";
 import { deltaAsk } from "./discovery-ask.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
@@ -19,6 +20,7 @@ import { type Outgoing, type SessionSettings, StreamSession } from "./stream-ses
 export const SHORT: Readonly<Record<ResourceType, string>> = {
   [CLUSTER_TYPE]: "CDS",
   [ENDPOINT_TYPE]: "EDS",
+  [SECRET_TYPE]: "SDS",
   [LISTENER_TYPE]: "LDS",
   [SCOPE_TYPE]: "SRDS",
   [ROUTE_TYPE]: "RDS",
@@ -45,13 +47,19 @@ export class Envoy {
   readonly expired: string[] = [];
   readonly session: StreamSession;
   nowMs = 0;
+  /** Responses that its connection still takes. */
+  room = Number.POSITIVE_INFINITY;
 
   constructor(
     readonly node = new NodeRecord("envoy-1"),
     settings: SessionSettings = DELTA_ADS,
   ) {
     this.session = new StreamSession(node, settings, {
-      write: (outgoing) => this.wire.push(outgoing),
+      write: (outgoing) => {
+        this.wire.push(outgoing);
+        this.room -= 1;
+      },
+      canWrite: () => this.room > 0,
       accepted: () => undefined,
       refused: () => undefined,
       waitExpired: (type) => this.expired.push(SHORT[type]),

@@ -6,7 +6,7 @@ import { systemClock } from "../platform/clock.js";
 import { buildSnapshot } from "../snapshot/snapshot.js";
 import { LoadReports, type LoadSum } from "../telemetry/load-reports.js";
 import { withOpenGate } from "../translate/open-gate-fixture.js";
-import { translate } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
 import { callRest } from "./doors-fixture.js";
 import { envoyBinary, type RunningEnvoy, startEnvoy } from "./envoy-fixture.js";
 import { LrsServer } from "./lrs-server.js";

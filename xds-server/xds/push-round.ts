@@ -25,6 +25,11 @@ export class PushRound<Stream> {
     this.#onDone = onDone;
   }
 
+  /** Streams that have not been given the present state yet. */
+  get behindCount(): number {
+    return this.#behind.size;
+  }
+
   /** There is a new state for these; the first of them are visited within this call. */
   start(streams: Iterable<Stream>): void {
     for (const stream of streams) this.#behind.add(stream);

@@ -11,7 +11,7 @@ import {
   SCOPE_TYPE,
 } from "../snapshot/resource-types.js";
 import { buildSnapshot, type Snapshot } from "../snapshot/snapshot.js";
-import { translate } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
 import { Envoy, SHORT } from "./hand-driven-envoy-fixture.js";
 import type { NodeRecord } from "./node-record.js";
 
@@ -91,8 +91,8 @@ describe("a first connection", () => {
   it("passes over types that it does not serve", () => {
     const envoy = new Envoy();
     envoy.session.setTarget(snapshotOf(ranker), 0);
-    const typeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
-    envoy.request({ typeUrl, resourceNamesSubscribe: ["cert"] });
+    const typeUrl = "type.googleapis.com/envoy.service.thrift_proxy.v3.RouteConfiguration";
+    envoy.request({ typeUrl, resourceNamesSubscribe: ["thrift"] });
     expect(envoy.take()).toEqual([]);
   });
 

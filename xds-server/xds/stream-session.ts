@@ -8,10 +8,11 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "../snapshot/resource-types.js";
 import type { ResourceMap, Snapshot } from "../snapshot/snapshot.js";
 import { inspectType, type TypeInspection } from "./csds-inspection.js";
-import { type Passage, passageOf } from "./delivery-gates.js";
+import { goneByState, type Passage, passageOf, type StreamView } from "./delivery-gates.js";
 import { type DiscoveryAsk, holdsNothing, type Protocol } from "./discovery-ask.js";
 import { type NodeRecord, REMOVED } from "./node-record.js";
 import { Patience } from "./patience.js";
@@ -49,6 +50,8 @@ export interface SessionSettings {
 /** What happens on a stream, for metrics and logs. */
 export interface SessionEvents {
   write(outgoing: Outgoing): void;
+  /** False while the stream takes nothing more, until `resume` is called. Absent means that it always does. */
+  canWrite?(): boolean;
   accepted(typeUrl: ResourceType, tookMs: number): void;
   refused(typeUrl: ResourceType, items: readonly Item[], words: string): void;
   /** Something was sent although what it waits for was not accepted in time. */
@@ -66,6 +69,7 @@ export interface SessionTypeStatus {
 /** Types whose resources are named by resources of other types. */
 const PARENTS: readonly (readonly [ResourceType, readonly ResourceType[]])[] = [
   [ENDPOINT_TYPE, [CLUSTER_TYPE]],
+  [SECRET_TYPE, [LISTENER_TYPE, CLUSTER_TYPE]],
   [ROUTE_TYPE, [SCOPE_TYPE, LISTENER_TYPE]],
 ];
 
@@ -155,6 +159,8 @@ export class StreamSession {
     for (const type of DELIVERY_ORDER) {
       const state = this.#touched.has(type) ? this.#states.get(type) : undefined;
       if (state === undefined) continue;
+      // What happened to a type is kept until it may be sent, as what it has become by then.
+      if (this.#events.canWrite?.() === false) return;
       state.settleClaim((version) => this.#recall(type, version));
       const leftCount =
         state.outstanding === undefined
@@ -167,6 +173,12 @@ export class StreamSession {
     this.#nodeRevision = this.node.revision;
   }
 
+  /** The stream takes more again. */
+  resume(nowMs: number): void {
+    this.#touchAll();
+    this.advance(nowMs);
+  }
+
   #touchAll(): void {
     for (const type of DELIVERY_ORDER) this.#touched.add(type);
   }
@@ -174,6 +186,13 @@ export class StreamSession {
   /** When `advance` has to be called even if nothing happens; undefined when nothing waits. */
   wakeAtMs(nowMs: number): number | undefined {
     return this.#patience.nextDeadlineMs(nowMs);
+  }
+
+  /** Whether Envoy asked for a type here, and took (or refused) all that is wanted of it. */
+  progressOf(typeUrl: ResourceType): "unasked" | "open" | "taken" {
+    const state = this.#states.get(typeUrl);
+    if (state === undefined) return "unasked";
+    return this.#target !== undefined && isSettled(state, this.#target) ? "taken" : "open";
   }
 
   /** Types that Envoy has not taken completely (what it refused counts as taken). */
@@ -220,15 +239,21 @@ export class StreamSession {
     const type = state.typeUrl;
     const pending = state.pending(target.byType[type]);
     if (pending.length === 0 && !state.owesAnswer) return 0;
-    const view = { states: this.#states, target, isResumed: this.#isResumed, hasRefused: this.node.hasRejections };
+    const view = this.#view(target);
     const passage = (item: Item): Passage => (this.#settings.isAlone ? "go" : passageOf(type, item, view));
     const allowed = pending.filter((item) => this.#patience.allows(type, item.name, passage(item), nowMs));
+    const gone = this.#settings.isAlone ? [] : goneByState(type, view);
+    if (gone.filter((name) => !this.#patience.allows(type, name, "wait", nowMs)).length > 0) return pending.length + 1;
     // The first answer completes the start of a fresh Envoy, so it is given whole.
     const isAllOrNothing = state.isWhole || (state.owesAnswer && !this.#isResumed);
     if (isAllOrNothing && allowed.length < pending.length) return pending.length;
     const items = state.isWhole ? allowed : nextBatch(state, allowed);
     if (items.length > 0 || state.owesAnswer) this.#send(state, items, target, nowMs);
     return pending.length - items.length;
+  }
+
+  #view(target: Snapshot): StreamView {
+    return { states: this.#states, target, isResumed: this.#isResumed, hasRefused: this.node.hasRejections };
   }
 
   #send(state: TypeState, items: readonly Item[], target: Snapshot, nowMs: number): void {
@@ -263,8 +288,10 @@ export class StreamSession {
   #forgetWaits(target: Snapshot): void {
     if (!this.#patience.hasWaits) return;
     const waiting = new Map<ResourceType, ReadonlySet<string>>();
+    const view = this.#view(target);
     for (const [type, state] of this.#states) {
-      waiting.set(type, new Set(state.pending(target.byType[type]).map((item) => item.name)));
+      const names = state.pending(target.byType[type]).map((item) => item.name);
+      waiting.set(type, new Set([...names, ...goneByState(type, view)]));
     }
     this.#patience.keepOnly((type, name) => waiting.get(type)?.has(name) ?? false);
   }

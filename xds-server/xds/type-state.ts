@@ -344,12 +344,14 @@ export class TypeState {
 
   /**
    * What is sent in place of nothing, so that a starting Envoy goes on: see emptyRouteTable; and in state of the world,
-   * which cannot say "removed", no endpoints for a cluster that was deleted while Envoy warms it.
+   * which cannot say "removed", no endpoints for a cluster that was deleted while Envoy warms it. A delta client that asks
+   * for route tables alone has no listener that waits for one, and is told the truth.
    */
   #standIn(name: string, mustAnswer: boolean): Resource | undefined {
     if (!mustAnswer || name === "") return undefined;
-    if (this.typeUrl === ROUTE_TYPE) return emptyRouteTable(name);
-    const isWarming = this.typeUrl === ENDPOINT_TYPE && this.#protocol === "sotw" && this.leavesWithParent;
+    const isSotw = this.#protocol === "sotw";
+    if (this.typeUrl === ROUTE_TYPE && (isSotw || this.leavesWithParent)) return emptyRouteTable(name);
+    const isWarming = this.typeUrl === ENDPOINT_TYPE && isSotw && this.leavesWithParent;
     return isWarming ? endpointResource(ClusterLoadAssignment.fromPartial({ clusterName: name })) : undefined;
   }
 

@@ -4,6 +4,7 @@ import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/e
 import { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
+import { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
 import {
   CLUSTER_TYPE,
   ENDPOINT_TYPE,
@@ -12,6 +13,7 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  SECRET_TYPE,
 } from "../snapshot/resource-types.js";
 import { buildSnapshot, type Snapshot } from "../snapshot/snapshot.js";
 
@@ -52,11 +54,18 @@ export class World {
       routes: all(ROUTE_TYPE, (name, header) =>
         RouteConfiguration.fromPartial({ name, internalOnlyHeaders: [header] }),
       ),
+      secrets: all(SECRET_TYPE, (name, revision) =>
+        Secret.fromPartial({ name, type: { $case: "genericSecret", value: { secret: inline(revision) } } }),
+      ),
       extensions: all(EXTENSION_TYPE, (name, revision) =>
         TypedExtensionConfig.fromPartial({ name, typedConfig: { typeUrl: `type.googleapis.com/${revision}` } }),
       ),
     });
   }
+}
+
+function inline(value: string) {
+  return { specifier: { $case: "inlineString" as const, value } };
 }
 
 const REVISION_OF: Readonly<Record<ResourceType, (value: Uint8Array) => readonly [name: string, revision: string]>> = {
@@ -80,6 +89,11 @@ const REVISION_OF: Readonly<Record<ResourceType, (value: Uint8Array) => readonly
     const { name, internalOnlyHeaders } = RouteConfiguration.decode(value);
     // The stand-in for a table that does not exist has none.
     return [name, internalOnlyHeaders[0] ?? "none"];
+  },
+  [SECRET_TYPE]: (value) => {
+    const { name, type } = Secret.decode(value);
+    const secret = type?.$case === "genericSecret" ? type.value.secret?.specifier : undefined;
+    return [name, secret?.$case === "inlineString" ? secret.value : ""];
   },
   [EXTENSION_TYPE]: (value) => {
     const { name, typedConfig } = TypedExtensionConfig.decode(value);

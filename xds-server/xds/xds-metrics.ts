@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { refusalReason } from "./csds-refusal-reason.js";
+import type { RefusalReason } from "./stream-admission.js";
 
 /** What the xDS server counts. */
 export interface XdsMetrics {
@@ -9,6 +10,67 @@ export interface XdsMetrics {
   /** @param words Envoy's own, of which the kind is counted */
   refused(type: string, words: string): void;
   waitExpired(type: string): void;
+}
+
+/** `age`: as old as streams become. `client`: gone, or ended by it. `error`: not understood. `closing`: we stop. */
+export type StreamEnd = "age" | "client" | "error" | "closing";
+
+/** What the xDS server counts of streams as such. */
+export interface ConnectionMetrics {
+  streamRefused(reason: RefusalReason): void;
+  streamEnded(reason: StreamEnd): void;
+}
+
+/** Streams at a moment. */
+export interface ConnectionCounts {
+  readonly open: number;
+  /** Not yet admitted. */
+  readonly waiting: number;
+  /** Not yet given the present state. */
+  readonly behind: number;
+}
+
+/** The same as Prometheus metrics. */
+export function createConnectionMetrics(registry: Registry): ConnectionMetrics {
+  const registers = [registry];
+  const labelNames = ["reason"];
+  const refused = new Counter({
+    name: "servemesh_xds_streams_refused_total",
+    help: "New streams that were not taken",
+    labelNames,
+    registers,
+  });
+  const ended = new Counter({
+    name: "servemesh_xds_streams_ended_total",
+    help: "Streams that were taken and have ended",
+    labelNames,
+    registers,
+  });
+  return {
+    streamRefused: (reason) => refused.inc({ reason }),
+    streamEnded: (reason) => ended.inc({ reason }),
+  };
+}
+
+/** From here on scrapes see the counts. */
+export function observeConnections(registry: Registry, counts: () => ConnectionCounts): void {
+  const registers = [registry];
+  new Gauge({
+    name: "servemesh_xds_streams_waiting",
+    help: "New streams that wait to be taken",
+    registers,
+    collect() {
+      this.set(counts().waiting);
+    },
+  });
+  new Gauge({
+    name: "servemesh_xds_streams_behind",
+    help: "Streams that have not been given the present state yet",
+    registers,
+    collect() {
+      this.set(counts().behind);
+    },
+  });
 }
 
 /** The same as Prometheus metrics. */

@@ -11,7 +11,7 @@ import { rankerFixture, type StateFixture, stateOf } from "../plan/state-fixture
 import { systemClock } from "../platform/clock.js";
 import { CLUSTER_TYPE, ROUTE_TYPE } from "../snapshot/resource-types.js";
 import { buildSnapshot, type Snapshot } from "../snapshot/snapshot.js";
-import { translate } from "../translate/translate.js";
+import { translate } from "../translate/translate-fixture.js";
 import { XdsServer } from "./xds-server.js";
 
 const cleanUps: (() => void)[] = [];

@@ -1,19 +1,21 @@
 import { status as GrpcStatus, type Server } from "@grpc/grpc-js";
 import type { Clock } from "../platform/clock.js";
 import type { Finding } from "../registry/state.js";
+import type { ResourceType } from "../snapshot/resource-types.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
 import type { StreamObserver } from "./csds-node-book.js";
 import { AskReader, type DiscoveryAsk, holdsNothing, namesIn } from "./discovery-ask.js";
-import { type DiscoveryCall, type DiscoveryMethod, discoveryServices } from "./discovery-services.js";
+import { type DiscoveryCall, type DiscoveryMethod, discoveryServices, failCall } from "./discovery-services.js";
+import { GroupDeliveries, type GroupState, type Member } from "./group-deliveries.js";
+import type { NodeIdentity } from "./node-groups.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
 import { PushRound } from "./push-round.js";
-import { RecentStates } from "./recent-states.js";
 import { SharedResponses } from "./shared-responses.js";
+import { type AdmissionSettings, StreamAdmission } from "./stream-admission.js";
+import { StreamAge, type StreamAgeSettings } from "./stream-age.js";
 import { type Outgoing, StreamSession } from "./stream-session.js";
-import type { XdsMetrics } from "./xds-metrics.js";
+import type { ConnectionCounts, ConnectionMetrics, StreamEnd, XdsMetrics } from "./xds-metrics.js";
 
-/** Open streams at a time; one more is told to come back later. Without ADS an Envoy has one for each of its clusters. */
-const STREAMS_MAX = 10_000;
 /** Envoys whose refusals are remembered. */
 const NODES_MAX = 4_096;
 const NODE_ID_MAX_CHARS = 256;
@@ -32,10 +34,15 @@ export interface XdsServerDeps {
   readonly clock: Pick<Clock, "nowMs" | "schedule">;
   readonly logger: XdsLogger;
   readonly metrics?: XdsMetrics;
+  readonly connectionMetrics?: ConnectionMetrics;
   /** Told of streams and their answers, for the views of people. */
   readonly observer?: StreamObserver;
   /** Name of this control plane in its responses. */
   readonly identifier?: string;
+  /** How many new streams are taken, and how fast; what is absent is as in `ADMISSION`. */
+  readonly admission?: Partial<AdmissionSettings>;
+  /** How old streams become; what is absent is as in `STREAM_AGE`. */
+  readonly streamAge?: Partial<StreamAgeSettings>;
 }
 
 /** What one connected Envoy was sent and has taken. */
@@ -62,9 +69,11 @@ export interface SettleReport {
   readonly unsettled: readonly string[];
 }
 
-interface Stream {
+interface Stream extends Member {
   readonly call: DiscoveryCall;
   readonly method: DiscoveryMethod;
+  readonly age: StreamAge;
+  identity: NodeIdentity | undefined;
   session: StreamSession | undefined;
   cancelTimer: () => void;
 }
@@ -78,32 +87,52 @@ export class XdsServer {
   readonly #streams = new Set<Stream>();
   readonly #nodes = new Map<string, NodeRecord>();
   readonly #waiters = new Set<() => void>();
-  readonly #recent = new RecentStates();
+  readonly #groups: GroupDeliveries<Stream>;
   readonly #responses: SharedResponses;
   readonly #reader = new AskReader();
   readonly #round: PushRound<Stream>;
-  #snapshot: Snapshot | undefined;
+  readonly #admission: StreamAdmission;
+  #isPublished = false;
 
   constructor(deps: XdsServerDeps) {
     this.#deps = deps;
     this.#responses = new SharedResponses(deps.identifier ?? "servemesh");
+    this.#admission = new StreamAdmission(deps.clock, deps.admission ?? {}, () => this.#streams.size);
     this.#round = new PushRound(
       deps.clock,
       (stream) => this.#retarget(stream),
       () => this.#checkWaiters(),
     );
+    this.#groups = new GroupDeliveries(deps.clock, this.#streams, (streams) => this.#round.start(streams));
   }
 
-  /** Publishes a state to all connected Envoys and to those that connect later. */
+  /** Publishes one state to all connected Envoys and to those that connect later, whoever they are. */
   setSnapshot(snapshot: Snapshot): void {
-    this.#snapshot = snapshot;
-    this.#recent.remember(snapshot);
     this.#responses.forget();
-    this.#round.start(this.#streams);
+    this.#isPublished = true;
+    this.#groups.publishToAll(snapshot);
   }
 
+  /** Publishes the state of each group of Envoys; see `GroupDeliveries` for who gets what, and when. */
+  publish(states: readonly GroupState[]): void {
+    this.#responses.forget();
+    this.#isPublished = true;
+    this.#groups.publish(states);
+  }
+
+  /** True once there is a state to serve. */
+  get isPublished(): boolean {
+    return this.#isPublished;
+  }
+
+  /** The newest state, of the first group if there are several; undefined when there is none. */
   get snapshot(): Snapshot | undefined {
-    return this.#snapshot;
+    return this.#groups.all[0]?.latest;
+  }
+
+  /** Whether any group is told of a resource. */
+  has(typeUrl: ResourceType, name: string): boolean {
+    return this.#groups.all.some(({ latest }) => latest?.byType[typeUrl].has(name));
   }
 
   /** Adds the discovery services. The caller owns the server, its port and its limits. */
@@ -136,7 +165,7 @@ export class XdsServer {
   /** What connected Envoys refuse of the present state. */
   findings(): Finding[] {
     const nodes = new Set([...this.#streams].flatMap(({ session }) => (session === undefined ? [] : [session.node])));
-    return [...nodes].flatMap((node) => node.findings());
+    return [...[...nodes].flatMap((node) => node.findings()), ...this.#groups.findings()];
   }
 
   /**
@@ -160,13 +189,25 @@ export class XdsServer {
     });
   }
 
-  /** Ends all streams. Envoys keep what they have and reconnect. */
+  /** Streams now. */
+  counts(): ConnectionCounts {
+    return {
+      open: this.#streams.size,
+      waiting: this.#admission.waitingCount,
+      behind: this.#round.behindCount,
+    };
+  }
+
+  /** Ends all streams and takes no new ones. Envoys keep what they have. */
   close(): void {
-    for (const stream of [...this.#streams]) {
-      stream.call.end();
-      this.#drop(stream);
-    }
-    for (const check of this.#waiters) check();
+    this.#admission.close();
+    this.endStreams();
+  }
+
+  /** Ends all streams. Envoys keep what they have and reconnect. */
+  endStreams(): void {
+    for (const stream of [...this.#streams]) this.#end(stream, "closing");
+    this.#checkWaiters();
   }
 
   #unsettled(): string[] {
@@ -180,30 +221,61 @@ export class XdsServer {
   }
 
   #retarget(stream: Stream): void {
-    if (this.#snapshot !== undefined) stream.session?.setTarget(this.#snapshot, this.#deps.clock.nowMs());
+    const { session } = stream;
+    const target = session && stream.delivery?.targetFor(session.node.nodeId);
+    if (target !== undefined) session?.setTarget(target, this.#deps.clock.nowMs());
     this.#rearm(stream);
   }
 
   #open(call: DiscoveryCall, method: DiscoveryMethod): void {
-    if (this.#streams.size >= STREAMS_MAX) {
-      fail(
-        call,
-        GrpcStatus.RESOURCE_EXHAUSTED,
-        `this control plane serves ${STREAMS_MAX} streams already; try again later`,
-      );
-      return;
-    }
-    const stream: Stream = { call, method, session: undefined, cancelTimer: NO_TIMER };
-    this.#streams.add(stream);
-    this.#deps.metrics?.streams(this.#streams.size);
-    call.on("data", (bytes: Buffer) => this.#receive(stream, bytes));
-    call.on("end", () => {
-      call.end();
-      this.#drop(stream);
+    const leave = this.#admission.ask({
+      admit: () => this.#admit(call, method),
+      refuse: ({ reason, code, details }) => {
+        this.#deps.connectionMetrics?.streamRefused(reason);
+        failCall(call, code, details);
+      },
     });
-    call.on("cancelled", () => this.#drop(stream));
-    call.on("close", () => this.#drop(stream));
-    call.on("error", () => this.#drop(stream));
+    call.on("cancelled", leave);
+  }
+
+  /** Nothing of the stream was read before. */
+  #admit(call: DiscoveryCall, method: DiscoveryMethod): void {
+    const { clock, metrics, streamAge } = this.#deps;
+    const age = new StreamAge(clock, streamAge ?? {}, () => this.#end(stream, "age"));
+    const stream = this.#newStream(call, method, age);
+    this.#streams.add(stream);
+    metrics?.streams(this.#streams.size);
+    call.on("data", (bytes: Buffer) => this.#receive(stream, bytes));
+    call.on("drain", () => this.#resume(stream));
+    call.on("end", () => this.#end(stream, "client"));
+    call.on("cancelled", () => this.#drop(stream, "client"));
+    call.on("close", () => this.#drop(stream, "client"));
+    call.on("error", () => this.#drop(stream, "error"));
+  }
+
+  #newStream(call: DiscoveryCall, method: DiscoveryMethod, age: StreamAge): Stream {
+    const stream: Stream = {
+      call,
+      method,
+      age,
+      identity: undefined,
+      delivery: undefined,
+      session: undefined,
+      cancelTimer: NO_TIMER,
+      progressOf: (type) => {
+        const progress = stream.session?.progressOf(type) ?? "unasked";
+        return progress === "taken" && this.#round.isBehind(stream) ? "open" : progress;
+      },
+    };
+    return stream;
+  }
+
+  /** What was written has gone out, so there is room for more. */
+  #resume(stream: Stream): void {
+    if (!this.#streams.has(stream)) return;
+    stream.session?.resume(this.#deps.clock.nowMs());
+    this.#rearm(stream);
+    this.#checkWaiters();
   }
 
   #receive(stream: Stream, bytes: Buffer): void {
@@ -215,12 +287,13 @@ export class XdsServer {
       if (this.#round.take(stream)) this.#retarget(stream);
       session.request(ask, this.#deps.clock.nowMs());
       this.#rearm(stream);
+      this.#groups.heard(stream);
       this.#checkWaiters();
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       this.#deps.logger.warn({ node: stream.session?.node.nodeId, problem: message }, "xDS stream ended: bad request");
-      this.#drop(stream);
-      fail(stream.call, GrpcStatus.INVALID_ARGUMENT, message);
+      this.#drop(stream, "error");
+      failCall(stream.call, GrpcStatus.INVALID_ARGUMENT, message);
     }
   }
 
@@ -241,7 +314,11 @@ export class XdsServer {
     const session = this.#session(stream, node);
     stream.session = session;
     this.#deps.observer?.began(session);
-    if (this.#snapshot !== undefined) session.setTarget(this.#snapshot, this.#deps.clock.nowMs());
+    stream.identity = ask.node ?? { id: nodeId, role: "", labels: new Map() };
+    this.#groups.assign(stream);
+    if (holdsNothing(ask) && stream.method.typeUrl === undefined) this.#groups.started(stream);
+    const target = stream.delivery?.targetFor(nodeId);
+    if (target !== undefined) session.setTarget(target, this.#deps.clock.nowMs());
     this.#deps.logger.info({ node: nodeId }, "Envoy connected");
     return session;
   }
@@ -252,12 +329,14 @@ export class XdsServer {
     const settings = {
       protocol,
       isAlone: typeUrl !== undefined,
-      recall: this.#recent.recall.bind(this.#recent),
+      recall: (type: ResourceType, version: string) => stream.delivery?.recall(type, version),
       compose: this.#responses.compose.bind(this.#responses, protocol),
     };
     const session: StreamSession = new StreamSession(node, settings, {
       write: (outgoing) => this.#write(stream, node, outgoing),
+      canWrite: () => !stream.call.writableNeedDrain,
       accepted: (type, tookMs) => {
+        stream.age.acknowledged();
         metrics?.accepted(shortName(type), tookMs);
         observer?.accepted(session, type, tookMs);
       },
@@ -265,6 +344,7 @@ export class XdsServer {
         metrics?.refused(shortName(type), words);
         const names = items.map((item) => item.name);
         observer?.refused(session, type, names, words);
+        this.#groups.refused(stream, type, names, words);
         logger.warn({ node: node.nodeId, type: shortName(type), names, words }, "Envoy refused a response");
       },
       waitExpired: (type) => {
@@ -284,7 +364,7 @@ export class XdsServer {
       logger.info({ node: node.nodeId, type, nonce, names, bytes: bytes.length }, "xDS response");
     }
     metrics?.sent(type, items.length, bytes.length);
-    // Never more than one response per type is under way, so a slow reader cannot make this buffer grow.
+    // One response per type is under way, and none is written to a full buffer, so a slow reader cannot make it grow.
     stream.call.write(bytes);
   }
 
@@ -312,11 +392,20 @@ export class XdsServer {
     });
   }
 
-  #drop(stream: Stream): void {
+  /** Ends a stream in order: what was written still goes out. */
+  #end(stream: Stream, reason: StreamEnd): void {
+    stream.call.end();
+    this.#drop(stream, reason);
+  }
+
+  #drop(stream: Stream, reason: StreamEnd): void {
     if (!this.#streams.delete(stream)) return;
     this.#round.take(stream);
     stream.cancelTimer();
+    stream.age.cancel();
+    this.#deps.connectionMetrics?.streamEnded(reason);
     this.#deps.metrics?.streams(this.#streams.size);
+    this.#groups.ended(stream);
     if (stream.session !== undefined) {
       this.#deps.observer?.ended(stream.session);
       this.#deps.logger.info({ node: stream.session.node.nodeId }, "Envoy disconnected");
@@ -345,8 +434,4 @@ function checkedAsk(ask: DiscoveryAsk, { typeUrl }: DiscoveryMethod): DiscoveryA
     throw new Error(`type_url is not ${typeUrl}, the only type of this method; leave it out or use ADS`);
   }
   return { ...ask, typeUrl };
-}
-
-function fail(call: DiscoveryCall, code: GrpcStatus, details: string): void {
-  call.emit("error", { code, details });
 }

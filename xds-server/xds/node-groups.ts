@@ -1,0 +1,42 @@
+import type { Node } from "@servemesh/proto/gen/envoy/envoy/config/core/v3/base.js";
+
+/** What an Envoy says about itself in its first request. */
+export interface NodeIdentity {
+  readonly id: string;
+  /** The cluster of its node: `gateway` or `sidecar`. */
+  readonly role: string;
+  readonly labels: ReadonlyMap<string, string>;
+}
+
+/** Labels of one node that are read. */
+const LABELS_MAX = 64;
+
+/** Labels are the text fields of `labels` in the node's metadata; whatever else is there is passed over. */
+export function identityOf({ id, cluster, metadata }: Node): NodeIdentity {
+  const { labels: given }: Record<string, unknown> = metadata ?? {};
+  const entries = typeof given === "object" && given !== null ? Object.entries(given) : [];
+  const texts = entries.filter((entry): entry is [string, string] => typeof entry[1] === "string");
+  return { id, role: cluster, labels: new Map(texts.slice(0, LABELS_MAX)) };
+}
+
+/** A group of Envoys that are told the same. */
+export interface NodeGroup {
+  readonly name: string;
+  readonly role: string;
+  /** Labels that a member carries, all of them. */
+  readonly labels: readonly (readonly [key: string, value: string])[];
+}
+
+/** The group of an Envoy: of those that fit the one with most labels, then the first by name; undefined when none fits. */
+export function groupOf(node: NodeIdentity, groups: readonly NodeGroup[]): string | undefined {
+  let best: NodeGroup | undefined;
+  for (const group of groups) {
+    const isMember = group.role === node.role && group.labels.every(([key, value]) => node.labels.get(key) === value);
+    if (isMember && (best === undefined || isBetter(group, best))) best = group;
+  }
+  return best?.name;
+}
+
+function isBetter(a: NodeGroup, b: NodeGroup): boolean {
+  return a.labels.length === b.labels.length ? a.name < b.name : a.labels.length > b.labels.length;
+}

@@ -59,13 +59,13 @@ type MessageOf<T extends ResourceType> = {
 type Collected = { readonly [T in ResourceType]: TypeResources<MessageOf<T>> };
 
 const CODECS: { readonly [T in ResourceType]: TypeCodec<MessageOf<T>> } = {
-  [CLUSTER_TYPE]: { nameOf: ({ name }) => name, encode: clusterResource },
-  [ENDPOINT_TYPE]: { nameOf: ({ clusterName }) => clusterName, encode: endpointResource },
-  [SECRET_TYPE]: { nameOf: ({ name }) => name, encode: secretResource },
-  [LISTENER_TYPE]: { nameOf: ({ name }) => name, encode: listenerResource },
-  [SCOPE_TYPE]: { nameOf: ({ name }) => name, encode: scopeResource },
-  [ROUTE_TYPE]: { nameOf: ({ name }) => name, encode: routeResource },
-  [EXTENSION_TYPE]: { nameOf: ({ name }) => name, encode: extensionResource },
+  [CLUSTER_TYPE]: { nameOf: ({ name }) => name, encode: once(clusterResource) },
+  [ENDPOINT_TYPE]: { nameOf: ({ clusterName }) => clusterName, encode: once(endpointResource) },
+  [SECRET_TYPE]: { nameOf: ({ name }) => name, encode: once(secretResource) },
+  [LISTENER_TYPE]: { nameOf: ({ name }) => name, encode: once(listenerResource) },
+  [SCOPE_TYPE]: { nameOf: ({ name }) => name, encode: once(scopeResource) },
+  [ROUTE_TYPE]: { nameOf: ({ name }) => name, encode: once(routeResource) },
+  [EXTENSION_TYPE]: { nameOf: ({ name }) => name, encode: once(extensionResource) },
 };
 
 /** How a snapshot was made, so that the next one repeats only what changed. Never holds the snapshot before. */
@@ -199,6 +199,16 @@ function toRecheck(before: Origin | undefined, snapshot: Snapshot): Resource[] |
     }
   }
   return changed;
+}
+
+/** Groups of Envoys are told of the same messages, which are encoded for the first of them. */
+function once<M extends object>(encode: (message: M) => Resource): (message: M) => Resource {
+  const known = new WeakMap<M, Resource>();
+  return (message) => {
+    const resource = known.get(message) ?? encode(message);
+    known.set(message, resource);
+    return resource;
+  };
 }
 
 function forEachType<V>(valueFor: (type: ResourceType) => V): Record<ResourceType, V> {

@@ -25,6 +25,9 @@ export interface EnvoySettings {
   readonly adsPort: number;
   readonly adminPort: number;
   readonly nodeId: string;
+  /** The cluster of its node; `gateway` by default. */
+  readonly role?: string;
+  readonly labels?: Readonly<Record<string, string>>;
   readonly apiType: AdsApiType;
   /** Whether it reports its load to the ADS port. */
   readonly reportsLoad?: boolean;
@@ -91,11 +94,11 @@ const LOAD_REPORTS = {
   },
 };
 
-function bootstrapOf({ adsPort, adminPort, nodeId, apiType, reportsLoad }: EnvoySettings): object {
+function bootstrapOf({ adsPort, adminPort, nodeId, role, labels, apiType, reportsLoad }: EnvoySettings): object {
   const address = (port: number): object => ({ socket_address: { address: "127.0.0.1", port_value: port } });
   const ads = { ads: {}, resource_api_version: "V3" };
   return {
-    node: { id: nodeId, cluster: "gateway" },
+    node: { id: nodeId, cluster: role ?? "gateway", metadata: { labels: labels ?? {} } },
     admin: { address: address(adminPort) },
     dynamic_resources: {
       cds_config: ads,

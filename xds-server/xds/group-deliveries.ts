@@ -128,8 +128,8 @@ export class GroupDeliveries<M extends Member> {
 
   #deliveryNamed(name: string): GroupDelivery {
     return new GroupDelivery(name, (typeUrl) => {
-      for (const { identity, delivery, progressOf } of this.#members) {
-        if (delivery?.name === name && progressOf(typeUrl) !== "unasked") return identity?.id;
+      for (const member of this.#members) {
+        if (member.delivery?.name === name && member.progressOf(typeUrl) !== "unasked") return member.identity?.id;
       }
       return undefined;
     });

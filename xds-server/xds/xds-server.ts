@@ -170,7 +170,7 @@ export class XdsServer {
 
   /**
    * Waits until all connected Envoys took or refused all of the present state, at most `timeoutMs`. With no Envoy
-   * connected it is settled at once.
+   * connected it is settled at once; Envoys that fit no group are not waited for.
    */
   whenSettled(timeoutMs: number): Promise<SettleReport> {
     return new Promise((resolve) => {
@@ -212,8 +212,10 @@ export class XdsServer {
 
   #unsettled(): string[] {
     return [...this.#streams].flatMap((stream) => {
-      const { session } = stream;
+      const { session, delivery } = stream;
       if (session === undefined) return [];
+      // One that fits no group is told nothing, and is a finding instead.
+      if (this.isPublished && delivery === undefined) return [];
       const isBehind = this.#round.isBehind(stream);
       const types = isBehind ? session.status().map(({ typeUrl }) => typeUrl) : session.unsettledTypes();
       return types.map((type) => `${session.node.nodeId} ${type}`);

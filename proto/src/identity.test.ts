@@ -5,6 +5,7 @@ describe("parseIdentity", () => {
   it.each([
     ["spiffe://mesh/control-plane", { trustDomain: "mesh", kind: "control-plane", name: "" }],
     ["spiffe://prod.example/gateway/edge-1", { trustDomain: "prod.example", kind: "gateway", name: "edge-1" }],
+    ["spiffe://mesh/group/edge", { trustDomain: "mesh", kind: "group", name: "edge" }],
     ["spiffe://mesh/batcher/ranker", { trustDomain: "mesh", kind: "batcher", name: "ranker" }],
   ])("reads %s, and identityUri writes it", (uri, identity) => {
     expect(parseIdentity(uri)).toEqual(identity);
@@ -14,6 +15,7 @@ describe("parseIdentity", () => {
   it.each([
     "spiffe://mesh/gateway",
     "spiffe://mesh/gateway/",
+    "spiffe://mesh/group",
     "spiffe://mesh/control-plane/x",
     "spiffe://mesh/gateway/a/b",
     "spiffe://mesh/operator/a",

@@ -2,8 +2,9 @@
  * Identity of one part of the mesh (DESIGN §9), as the one URI of its certificate:
  *
  *     spiffe://<trust domain>/control-plane
- *     spiffe://<trust domain>/gateway/<node id, or name of a gateway record>
- *     spiffe://<trust domain>/sidecar/<node id, or name of a gateway record>
+ *     spiffe://<trust domain>/gateway/<node id>
+ *     spiffe://<trust domain>/sidecar/<node id>
+ *     spiffe://<trust domain>/group/<name of a gateway record>
  *     spiffe://<trust domain>/batcher/<model>
  *
  * The form is that of SPIFFE ids (SPIFFE-ID §2), so that any issuer of those can be used.
@@ -15,10 +16,11 @@ export interface MeshIdentity {
   readonly name: string;
 }
 
-export type IdentityKind = "control-plane" | "gateway" | "sidecar" | "batcher";
+/** A `group` identity is shared by the Envoys of one gateway record, and good for no other group. */
+export type IdentityKind = "control-plane" | "gateway" | "sidecar" | "group" | "batcher";
 
 const IDENTITY =
-  /^spiffe:\/\/([a-z0-9._-]{1,255})\/(control-plane|gateway|sidecar|batcher)(?:\/([a-zA-Z0-9._-]{1,255}))?$/;
+  /^spiffe:\/\/([a-z0-9._-]{1,255})\/(control-plane|gateway|sidecar|group|batcher)(?:\/([a-zA-Z0-9._-]{1,255}))?$/;
 
 /** URI of an identity. */
 export function identityUri({ trustDomain, kind, name }: MeshIdentity): string {

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { Server } from "@grpc/grpc-js";
+import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { restDescriptorPath } from "@servemesh/proto/sources";
 import { loadGateModule } from "@servemesh/wasm-filters";
 import { addAdminService, REQUEST_MAX_BYTES } from "./admin/admin-service.js";
@@ -26,6 +26,8 @@ import { SecretFiles } from "./secrets/secret-files.js";
 import { CLUSTER_TYPE } from "./snapshot/resource-types.js";
 import { LoadReports, type LoadSum } from "./telemetry/load-reports.js";
 import { PushLatency } from "./telemetry/push-latency.js";
+import { type AdsDoor, type DoorFiles, meshDoor, plainDoor } from "./trust/ads-door.js";
+import { BatcherRanges } from "./trust/batcher-identity.js";
 import { NodeBook, tellAll } from "./xds/csds-node-book.js";
 import { LrsServer } from "./xds/lrs-server.js";
 import type { NodeStatus, SettleReport } from "./xds/xds-server.js";
@@ -34,8 +36,12 @@ import { createXdsPipeline, type XdsPipeline } from "./xds-pipeline.js";
 export interface ControlPlaneOptions {
   /** Folder of the embedded store; made if absent. */
   readonly store: string;
-  /** ADS and load reports of Envoys, ReplicaService for batchers, in plain text. */
+  /** ADS and load reports of Envoys, ReplicaService for batchers; a loopback address unless there is `tls`. */
   readonly ads: Address;
+  /** Mutual TLS of the ADS port; without it the port is plain text and believes who connects. */
+  readonly tls?: DoorFiles;
+  /** Addresses that batchers may register besides their connection's own: `10.1.0.0/16`. */
+  readonly batcherRanges?: readonly string[];
   /** AdminService, in plain text. */
   readonly admin: Address;
   /** `/live`, `/ready` and `/metrics`. */
@@ -111,9 +117,11 @@ export async function createControlPlane(options: ControlPlaneOptions, deps: Con
   // What can be wrong on the command line comes before the store is touched.
   const gate = deps.gate ?? gateToolsOf(loadGateModule().bytes);
   const transcoderDescriptor = readDescriptor();
+  const ranges = new BatcherRanges(options.batcherRanges ?? []);
   const token = readOrCreateToken(options.tokenFile, random);
-  const store = new LmdbStore(options.store, clock);
-  const parts = { logger: deps.logger, clock, random, gate, transcoderDescriptor, token, store };
+  const door = options.tls === undefined ? plainDoor() : meshDoor(options.tls, { clock, logger: deps.logger });
+  const store = openStore(options.store, clock, door);
+  const parts = { logger: deps.logger, clock, random, gate, transcoderDescriptor, ranges, token, door, store };
   const starting = new ControlPlaneProcess(options, parts);
   try {
     await starting.start();
@@ -124,13 +132,24 @@ export async function createControlPlane(options: ControlPlaneOptions, deps: Con
   }
 }
 
+function openStore(folder: string, clock: Clock, door: AdsDoor): LmdbStore {
+  try {
+    return new LmdbStore(folder, clock);
+  } catch (error) {
+    door.close();
+    throw error;
+  }
+}
+
 interface Parts {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly gate: GateTools;
   readonly transcoderDescriptor: Uint8Array;
+  readonly ranges: BatcherRanges;
   readonly token: string;
+  readonly door: AdsDoor;
   readonly store: Store;
 }
 
@@ -160,7 +179,8 @@ class ControlPlaneProcess implements ControlPlane {
   constructor(options: ControlPlaneOptions, parts: Parts) {
     this.#options = options;
     this.#parts = parts;
-    const { clock, logger, gate, transcoderDescriptor } = parts;
+    const { clock, logger, gate, transcoderDescriptor, door } = parts;
+    const authorize = door.authorizeNode === undefined ? {} : { authorize: door.authorizeNode };
     this.#nodeBook = new NodeBook(clock);
     this.#pushes = new PushLatency(
       () => clock.nowMs(),
@@ -168,6 +188,7 @@ class ControlPlaneProcess implements ControlPlane {
     );
     this.#secrets = new SecretFiles({ clock, logger, files: machineFiles, onChange: () => this.#changed() });
     this.#pipeline = createXdsPipeline({
+      ...authorize,
       observer: tellAll(this.#nodeBook, this.#pushes),
       clock,
       logger,
@@ -177,7 +198,7 @@ class ControlPlaneProcess implements ControlPlane {
       transcoderDescriptor,
       secrets: this.#secrets,
     });
-    this.#lrs = new LrsServer({ clock, logger, sink: this.#loads });
+    this.#lrs = new LrsServer({ ...authorize, clock, logger, sink: this.#loads });
     this.#publishing = debounce(
       clock,
       () => publishTimes(this.#tookMs),
@@ -198,7 +219,8 @@ class ControlPlaneProcess implements ControlPlane {
   }
 
   findings(): Finding[] {
-    const all = [...this.#applied, ...this.#pipeline.server.findings(), ...(this.#replicas?.findings() ?? [])];
+    const replicas = this.#replicas?.findings() ?? [];
+    const all = [...this.#applied, ...this.#pipeline.server.findings(), ...replicas, ...this.#parts.door.findings()];
     // One record may be reported by the registry and by the plan.
     return [...new Map(all.map((found) => [JSON.stringify(found), found])).values()];
   }
@@ -219,14 +241,15 @@ class ControlPlaneProcess implements ControlPlane {
   }
 
   async start(): Promise<void> {
-    const { store, clock, logger, token, random } = this.#parts;
+    const { store, clock, logger, token, random, door, ranges } = this.#parts;
     const registry = await Registry.open({
       store,
       clock,
       onReadFailure: (problem) => logger.error({ problem }, "the store cannot be read; serving what was read before"),
     });
     this.#registry = registry;
-    const replicas = new ReplicaService({ registry, clock, logger });
+    const authorize = door.authorizeBatcher === undefined ? {} : { authorize: door.authorizeBatcher };
+    const replicas = new ReplicaService({ ...authorize, registry, clock, logger, ranges });
     this.#replicas = replicas;
     registry.onChange(() => this.#changed());
     this.#publish();
@@ -273,14 +296,16 @@ class ControlPlaneProcess implements ControlPlane {
       notReady: () => (this.ready ? undefined : this.#closing === undefined ? "starting" : "stopping"),
       metrics: this.#metrics.registry,
     });
-    this.adminAddress = formatAddress(await bindServer(this.#adminServer, admin, "--admin"));
+    const plain = ServerCredentials.createInsecure();
+    this.adminAddress = formatAddress(await bindServer(this.#adminServer, plain, admin, "--admin"));
     // Last, because Envoys and batchers come at once.
-    this.adsAddress = formatAddress(await bindServer(this.#adsServer, ads, "--ads"));
+    this.adsAddress = formatAddress(await this.#parts.door.open(this.#adsServer, ads));
   }
 
   /** The order: nothing new comes in, streams end while their records stay, writes finish, then the store. */
   async #close(): Promise<void> {
     this.#secrets.close();
+    this.#parts.door.close();
     this.#publishing.cancel();
     await this.#replicas?.close();
     this.#pipeline.server.close();

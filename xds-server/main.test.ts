@@ -110,6 +110,9 @@ describe("the control plane's process", () => {
 
   it.each([
     [["--ads", "0.0.0.0:18000"], '"0.0.0.0" is not a loopback address'],
+    [["--admin", "0.0.0.0:18001"], '"0.0.0.0" is not a loopback address'],
+    [["--tls-certificate", "a", "--tls-key", "b"], "--tls-client-ca: give all three of them, or none"],
+    [["--batcher-range", "10.1.0.0/16"], "--batcher-range needs --tls-certificate"],
     [["--admin", "nowhere"], '"nowhere" is not host:port'],
     [["--health", "127.0.0.1:65536"], '"127.0.0.1:65536" is not host:port'],
     [["--log-level", "loud"], "Allowed choices are fatal, error"],
@@ -127,7 +130,19 @@ describe("the control plane's process", () => {
     expect([bare.status, bare.err]).toEqual([2, "error: required option '--store <dir>' not specified\n"]);
     const help = await start("--help").ended;
     expect(help.status).toBe(0);
-    for (const flag of ["--store", "--ads", "--admin", "--health", "--token-file", "--access-log", "--log-level"]) {
+    for (const flag of [
+      "--store",
+      "--ads",
+      "--admin",
+      "--health",
+      "--token-file",
+      "--access-log",
+      "--log-level",
+      "--tls-certificate",
+      "--tls-key",
+      "--tls-client-ca",
+      "--batcher-range",
+    ]) {
       expect(help.out).toContain(flag);
     }
   });

@@ -170,6 +170,20 @@ describe("files that change", () => {
     expect(server.lines.filter((line) => line.startsWith("certificate not replaced")).length).toBe(1);
   });
 
+  it("never make a part of the mesh another one", async () => {
+    const folder = folderOf(controlPlane);
+    const server = credentialsOf(folder);
+    folder.write(await authority.issue(["spiffe://other/control-plane"]), authority.pem);
+    server.look();
+    server.look();
+    expect(server.made.problems()).toEqual([
+      expect.stringMatching(
+        /is for spiffe:\/\/other\/control-plane, but this process is spiffe:\/\/mesh\/control-plane; restart/,
+      ),
+    ]);
+    expect(server.made.identity.trustDomain).toBe("mesh");
+  });
+
   it("are asked for in time", () => {
     const server = credentialsOf(folderOf(controlPlane));
     expect(server.made.problems()).toEqual([]);

@@ -124,6 +124,13 @@ export class MeshCredentials {
     this.#cancelTimer();
   }
 
+  /** What this part may do was decided by who it was when it started. */
+  #checkIdentity({ identity }: Material): void {
+    const [before, now] = [identityUri(this.identity), identityUri(identity)];
+    if (before === now) return;
+    throw flaw(this.#files.certificate, `is for ${now}, but this process is ${before}; restart it to change that`);
+  }
+
   #arm(): void {
     this.#cancelTimer = this.#deps.schedule(LOOK_EVERY_MS, () => {
       this.#look();
@@ -135,6 +142,7 @@ export class MeshCredentials {
     const before = this.#problem;
     try {
       const material = readMaterial(this.#files, this.#deps.wallMs());
+      this.#checkIdentity(material);
       this.#problem = undefined;
       if (isSame(material, this.#material)) return;
       this.#material = material;

@@ -1,15 +1,20 @@
-import { type Server, ServerCredentials } from "@grpc/grpc-js";
+import type { Server, ServerCredentials } from "@grpc/grpc-js";
 import { type Address, formatAddress } from "./address.js";
 
 /**
- * Opens a server in plain text.
+ * Opens a server.
  * @param field flag that an error names
  * @returns the bound address, with the port that the operating system chose for port 0
  * @throws Error with one sentence when the port cannot be opened
  */
-export function bindServer(server: Server, address: Address, field: string): Promise<Address> {
+export function bindServer(
+  server: Server,
+  credentials: ServerCredentials,
+  address: Address,
+  field: string,
+): Promise<Address> {
   return new Promise((resolve, reject) => {
-    server.bindAsync(formatAddress(address), ServerCredentials.createInsecure(), (error, port) => {
+    server.bindAsync(formatAddress(address), credentials, (error, port) => {
       if (error === null) resolve({ host: address.host, port });
       else reject(new Error(portProblem(field, address, error)));
     });

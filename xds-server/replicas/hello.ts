@@ -10,8 +10,9 @@ const SOFTWARE_VERSION_MAX_CHARS = 64;
 /**
  * What is wrong with a batcher's introduction, in one sentence; undefined when nothing.
  * @param peer the connection's other end as grpc-js writes it, `127.0.0.1:40112`
+ * @param isAllowed addresses that any batcher may register, besides its connection's own
  */
-export function helloProblem(hello: Hello, peer: string): string | undefined {
+export function helloProblem(hello: Hello, peer: string, isAllowed: (ip: string) => boolean): string | undefined {
   const { replicaId, model, version, address, softwareVersion } = hello;
   if (!isReplicaId(replicaId)) {
     return `hello.replica_id ${shown(replicaId)} must match [a-zA-Z0-9][a-zA-Z0-9._-]{0,127}; start the batcher with another --replica-id`;
@@ -25,9 +26,9 @@ export function helloProblem(hello: Hello, peer: string): string | undefined {
   if (softwareVersion.length > SOFTWARE_VERSION_MAX_CHARS) {
     return `hello.software_version has ${softwareVersion.length} characters, but at most ${SOFTWARE_VERSION_MAX_CHARS} are possible`;
   }
-  return isOwnAddress(address, peer)
+  return isOwnAddress(address, peer) || isAllowed(parseAddress(address, "hello.address").host)
     ? undefined
-    : `hello.address ${shown(address)} is neither this machine's nor that of the connection (${peer}); a batcher may only register itself`;
+    : `hello.address ${shown(address)} is neither this machine's nor that of the connection (${peer}), nor in a --batcher-range of the control plane; a batcher may only register itself`;
 }
 
 /** A batcher speaks for itself only, so that it cannot send other people's traffic somewhere. */

@@ -11,6 +11,7 @@ import type { Clock } from "../platform/clock.js";
 import type { Logger } from "../platform/logger.js";
 import type { Registry } from "../registry/registry.js";
 import type { Finding } from "../registry/state.js";
+import type { AuthorizeBatcher, BatcherRanges } from "../trust/batcher-identity.js";
 import { helloProblem } from "./hello.js";
 import { ReplicaSession, UNCONFIRMED_MS } from "./replica-session.js";
 
@@ -23,6 +24,10 @@ export interface ReplicaServiceDeps {
   readonly registry: Registry;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Judges the certificates of batchers; absent where connections are plain text. */
+  readonly authorize?: AuthorizeBatcher;
+  /** Addresses that batchers may register besides their connection's own; none by default. */
+  readonly ranges?: BatcherRanges;
 }
 
 type ReplicaCall = ServerDuplexStream<ConnectRequest, ConnectResponse>;
@@ -128,10 +133,19 @@ export class ReplicaService {
   }
 
   #introduce(stream: Stream, hello: Hello): void {
+    const { authorize, ranges } = this.#deps;
+    const isAllowed = (ip: string): boolean => ranges?.includes(ip) ?? false;
     const problem =
-      stream.session === undefined ? helloProblem(hello, stream.call.getPeer()) : "hello came twice; open a new stream";
+      stream.session === undefined
+        ? helloProblem(hello, stream.call.getPeer(), isAllowed)
+        : "hello came twice; open a new stream";
     if (problem !== undefined) {
       this.#refuse(stream, GrpcStatus.INVALID_ARGUMENT, problem);
+      return;
+    }
+    const refusal = authorize?.(stream.call, hello.model);
+    if (refusal !== undefined) {
+      this.#refuse(stream, GrpcStatus.PERMISSION_DENIED, refusal);
       return;
     }
     const rival = [...this.#streams].find(({ session }) => session !== undefined && isRival(session.hello, hello));

@@ -11,11 +11,11 @@ import {
 import type { Clock } from "../platform/clock.js";
 import type { ClusterReport, LoadReportSink, LocalityReport } from "../telemetry/load-reports.js";
 import { withoutNode } from "./lrs-wire.js";
+import { type AuthorizeNode, admitNode, refusalCode } from "./node-admission.js";
+import { identityOf } from "./node-groups.js";
 
 /** Open streams at a time, as on ADS; one more is told to come back later. */
 const STREAMS_MAX = 10_000;
-/** As on ADS. */
-const NODE_ID_MAX_CHARS = 256;
 const DEFAULT_INTERVAL_MS = 1_000;
 /** Nodes that left and are remembered; beyond that the one that left first is forgotten at once. */
 const LEAVING_MAX = 1_000;
@@ -32,6 +32,8 @@ export interface LrsServerDeps {
   readonly clock: Pick<Clock, "nowMs" | "schedule">;
   readonly logger: LrsLogger;
   readonly sink: LoadReportSink;
+  /** As on ADS. */
+  readonly authorize?: AuthorizeNode;
   /** How often Envoys shall report; 1 s by default. */
   readonly intervalMs?: number;
   /** How long a node is remembered after its last stream ended; 30 s by default. */
@@ -112,20 +114,16 @@ export class LrsServer {
       this.#deps.sink.record(nodeId, request.clusterStats.map(clusterReport), this.#deps.clock.nowMs());
     } catch (error) {
       const details = error instanceof Error ? error.message : String(error);
-      this.#deps.logger.warn({ node: stream.nodeId, problem: details }, "load report stream ended: bad report");
+      this.#deps.logger.warn({ node: stream.nodeId, problem: details }, "load report stream refused");
       this.#drop(stream);
-      stream.call.emit("error", { code: GrpcStatus.INVALID_ARGUMENT, details });
+      stream.call.emit("error", { code: refusalCode(error), details });
     }
   }
 
   /** The node comes with a stream's first message and counts for the stream's life. */
   #begin(stream: Stream, { node }: LoadStatsRequest): string {
-    const nodeId = node?.id ?? "";
-    if (nodeId === "" || nodeId.length > NODE_ID_MAX_CHARS) {
-      throw new Error(
-        `node.id is missing or longer than ${NODE_ID_MAX_CHARS} characters; start Envoy with --service-node`,
-      );
-    }
+    const claimed = node === undefined ? undefined : identityOf(node);
+    const { id: nodeId } = admitNode(stream.call, claimed, this.#deps.authorize);
     stream.nodeId = nodeId;
     this.#open.set(nodeId, (this.#open.get(nodeId) ?? 0) + 1);
     this.#leaving.get(nodeId)?.();

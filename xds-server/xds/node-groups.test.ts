@@ -25,6 +25,15 @@ describe("the group of an Envoy", () => {
     expect(of("gateway", { region: "eu", ring: "canary", more: "x" })).toBe("eu-canary");
   });
 
+  it("is none but the one that its certificate is good for", () => {
+    const bound = (role: string, labels: Record<string, string>, name: string) =>
+      groupOf({ id: "node", role, labels: new Map(Object.entries(labels)), group: name }, groups);
+    expect(bound("gateway", { region: "eu", ring: "canary" }, "eu")).toBe("eu");
+    expect(bound("gateway", {}, "eu")).toBeUndefined();
+    expect(bound("sidecar", { app: "shop" }, "eu")).toBeUndefined();
+    expect(bound("gateway", {}, "gone")).toBeUndefined();
+  });
+
   it("is the first by name of those with as many labels", () => {
     expect(of("gateway")).toBe("default");
     expect(of("gateway", { region: "us" })).toBe("default");

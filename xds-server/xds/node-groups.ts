@@ -6,6 +6,8 @@ export interface NodeIdentity {
   /** The cluster of its node: `gateway` or `sidecar`. */
   readonly role: string;
   readonly labels: ReadonlyMap<string, string>;
+  /** The only group that its certificate is good for; undefined when its labels decide. */
+  readonly group?: string;
 }
 
 /** Labels of one node that are read. */
@@ -31,6 +33,7 @@ export interface NodeGroup {
 export function groupOf(node: NodeIdentity, groups: readonly NodeGroup[]): string | undefined {
   let best: NodeGroup | undefined;
   for (const group of groups) {
+    if (node.group !== undefined && group.name !== node.group) continue;
     const isMember = group.role === node.role && group.labels.every(([key, value]) => node.labels.get(key) === value);
     if (isMember && (best === undefined || isBetter(group, best))) best = group;
   }

@@ -1,4 +1,4 @@
-import { status as GrpcStatus, type Server } from "@grpc/grpc-js";
+import type { Server } from "@grpc/grpc-js";
 import type { Clock } from "../platform/clock.js";
 import type { Finding } from "../registry/state.js";
 import type { ResourceType } from "../snapshot/resource-types.js";
@@ -7,6 +7,7 @@ import type { StreamObserver } from "./csds-node-book.js";
 import { AskReader, type DiscoveryAsk, holdsNothing, namesIn } from "./discovery-ask.js";
 import { type DiscoveryCall, type DiscoveryMethod, discoveryServices, failCall } from "./discovery-services.js";
 import { GroupDeliveries, type GroupState, type Member } from "./group-deliveries.js";
+import { type AuthorizeNode, admitNode, refusalCode } from "./node-admission.js";
 import type { NodeIdentity } from "./node-groups.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
 import { PushRound } from "./push-round.js";
@@ -18,7 +19,6 @@ import type { ConnectionCounts, ConnectionMetrics, StreamEnd, XdsMetrics } from 
 
 /** Envoys whose refusals are remembered. */
 const NODES_MAX = 4_096;
-const NODE_ID_MAX_CHARS = 256;
 
 const NO_TIMER = (): void => undefined;
 
@@ -39,6 +39,8 @@ export interface XdsServerDeps {
   readonly observer?: StreamObserver;
   /** Name of this control plane in its responses. */
   readonly identifier?: string;
+  /** Judges the certificates of clients; absent where connections are plain text. */
+  readonly authorize?: AuthorizeNode;
   /** How many new streams are taken, and how fast; what is absent is as in `ADMISSION`. */
   readonly admission?: Partial<AdmissionSettings>;
   /** How old streams become; what is absent is as in `STREAM_AGE`. */
@@ -293,21 +295,17 @@ export class XdsServer {
       this.#checkWaiters();
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      this.#deps.logger.warn({ node: stream.session?.node.nodeId, problem: message }, "xDS stream ended: bad request");
+      this.#deps.logger.warn({ node: stream.session?.node.nodeId, problem: message }, "xDS stream refused");
       this.#drop(stream, "error");
-      failCall(stream.call, GrpcStatus.INVALID_ARGUMENT, message);
+      failCall(stream.call, refusalCode(error), message);
     }
   }
 
   /** The node comes with a stream's first request and counts for the stream's life. */
   #begin(stream: Stream, ask: DiscoveryAsk): StreamSession {
-    const { nodeId } = ask;
-    if (nodeId === "" || nodeId.length > NODE_ID_MAX_CHARS) {
-      throw new Error(
-        `node.id is missing or longer than ${NODE_ID_MAX_CHARS} characters; start Envoy with --service-node`,
-      );
-    }
-    const node = this.#nodeRecord(nodeId);
+    const identity = admitNode(stream.call, ask.node, this.#deps.authorize);
+    const { id: nodeId } = identity;
+    const node = this.#nodeRecord(identity);
     // An Envoy that holds nothing has just started, but a stream for one type more tells nothing about the others.
     if (holdsNothing(ask)) {
       if (stream.method.typeUrl === undefined) node.forgetRejections();
@@ -316,7 +314,7 @@ export class XdsServer {
     const session = this.#session(stream, node);
     stream.session = session;
     this.#deps.observer?.began(session);
-    stream.identity = ask.node ?? { id: nodeId, role: "", labels: new Map() };
+    stream.identity = identity;
     this.#groups.assign(stream);
     if (holdsNothing(ask) && stream.method.typeUrl === undefined) this.#groups.started(stream);
     const target = stream.delivery?.targetFor(nodeId);
@@ -370,11 +368,15 @@ export class XdsServer {
     stream.call.write(bytes);
   }
 
-  /** Oldest first out, so that made-up node ids cannot fill the memory. */
-  #nodeRecord(nodeId: string): NodeRecord {
-    const record = this.#nodes.get(nodeId) ?? new NodeRecord(nodeId);
-    this.#nodes.delete(nodeId);
-    this.#nodes.set(nodeId, record);
+  /**
+   * Oldest first out, so that made-up node ids cannot fill the memory. One that is bound to a group is nobody outside it, so
+   * that what it refuses under the name of another Envoy is not held against that one.
+   */
+  #nodeRecord({ id, group }: NodeIdentity): NodeRecord {
+    const key = group === undefined ? id : `${group}\n${id}`;
+    const record = this.#nodes.get(key) ?? new NodeRecord(id);
+    this.#nodes.delete(key);
+    this.#nodes.set(key, record);
     const oldest = this.#nodes.keys().next().value;
     if (this.#nodes.size > NODES_MAX && oldest !== undefined) this.#nodes.delete(oldest);
     return record;

@@ -6,11 +6,14 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import { findEnvoy } from "./binaries.js";
 import { createBootstrap } from "./bootstrap.js";
+import { meshSecrets } from "./bootstrap-tls.js";
 
 const folder = mkdtempSync(join(tmpdir(), "servemesh-bootstrap-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const OPTIONS = { nodeId: "gateway-1", adminPort: 9901, controlPlanePort: 18_000 };
+const OPTIONS = { nodeId: "gateway-1", adminPort: 9901, controlPlane: { host: "127.0.0.1", port: 18_000 } };
+
+const FILES = { certificate: "/tls/identity.pem", privateKey: "/tls/identity.key", authorities: "/tls/ca.pem" };
 
 /** What Envoy itself says of a bootstrap. */
 async function validate(name: string, bootstrap: object): Promise<string> {
@@ -36,6 +39,28 @@ describe("createBootstrap", () => {
   it("keeps the admin interface and the control plane on loopback", () => {
     const addresses = [...JSON.stringify(createBootstrap(OPTIONS)).matchAll(/"address":"([^"]+)"/g)].map((m) => m[1]);
     expect(addresses).toEqual(["127.0.0.1", "127.0.0.1"]);
+  });
+
+  it("says which group it belongs to, and is a gateway without labels by default", () => {
+    expect(createBootstrap(OPTIONS)).toMatchObject({ node: { cluster: "gateway", metadata: { labels: {} } } });
+    const labels = { app: "shop" };
+    expect(createBootstrap({ ...OPTIONS, role: "sidecar", labels })).toMatchObject({
+      node: { cluster: "sidecar", metadata: { labels } },
+    });
+  });
+
+  it("with mutual TLS and a name in place of an address is accepted by the real Envoy", async () => {
+    const secretsFile = join(folder, "mesh-secrets.json");
+    writeFileSync(secretsFile, JSON.stringify(meshSecrets(FILES, "mesh")));
+    const bootstrap = createBootstrap({ ...OPTIONS, controlPlane: { host: "cp.example", port: 18_000 }, secretsFile });
+    expect(bootstrap).toMatchObject({ static_resources: { clusters: [{ type: "STRICT_DNS" }] } });
+    expect(await validate("tls", bootstrap)).toContain("OK");
+  });
+
+  it("takes nobody for the control plane but the one of its trust domain", () => {
+    expect(JSON.stringify(meshSecrets(FILES, "mesh"))).toContain(
+      '"match_typed_subject_alt_names":[{"san_type":"URI","matcher":{"exact":"spiffe://mesh/control-plane"}}]',
+    );
   });
 
   it("reports its load to the control plane", () => {

@@ -1,10 +1,19 @@
+import { isIP } from "node:net";
+import { controlPlaneTls } from "./bootstrap-tls.js";
+
 /** What an Envoy of the mesh must know before it meets the control plane. */
 export interface BootstrapOptions {
   /** Names this Envoy in the control plane's status. */
   readonly nodeId: string;
+  /** `gateway` by default. */
+  readonly role?: "gateway" | "sidecar";
+  /** With the role they decide to which gateway record it belongs; none by default. */
+  readonly labels?: Readonly<Record<string, string>>;
   readonly adminPort: number;
-  /** ADS of the control plane on 127.0.0.1. */
-  readonly controlPlanePort: number;
+  /** ADS of the control plane; an IP address or a name. */
+  readonly controlPlane: { readonly host: string; readonly port: number };
+  /** Absolute path of the file of `meshSecrets`; without it the connection is plain text, so the host must be loopback. */
+  readonly secretsFile?: string;
   /** Heap at which Envoy stops taking new requests. */
   readonly maxHeapBytes?: number;
   readonly maxDownstreamConnections?: number;
@@ -21,9 +30,9 @@ const HTTP_PROTOCOL_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOp
  */
 export function createBootstrap(options: BootstrapOptions): object {
   return {
-    node: { id: options.nodeId, cluster: "gateway" },
+    node: { id: options.nodeId, cluster: options.role ?? "gateway", metadata: { labels: options.labels ?? {} } },
     // Loopback only: the admin interface can stop Envoy and shows its configuration.
-    admin: { address: loopback(options.adminPort) },
+    admin: { address: socketAddress("127.0.0.1", options.adminPort) },
     dynamic_resources: {
       ads_config: {
         api_type: "DELTA_GRPC",
@@ -51,19 +60,19 @@ export function createBootstrap(options: BootstrapOptions): object {
         grpc_services: [{ envoy_grpc: { cluster_name: CONTROL_PLANE } }],
       },
     },
-    static_resources: { clusters: [controlPlaneCluster(options.controlPlanePort)] },
+    static_resources: { clusters: [controlPlaneCluster(options)] },
     overload_manager: overloadManager(options),
   };
 }
 
-function loopback(port: number): object {
-  return { socket_address: { address: "127.0.0.1", port_value: port } };
+function socketAddress(address: string, port: number): object {
+  return { socket_address: { address, port_value: port } };
 }
 
-function controlPlaneCluster(port: number): object {
+function controlPlaneCluster({ controlPlane: { host, port }, secretsFile }: BootstrapOptions): object {
   return {
     name: CONTROL_PLANE,
-    type: "STATIC",
+    type: isIP(host) === 0 ? "STRICT_DNS" : "STATIC",
     connect_timeout: "1s",
     typed_extension_protocol_options: {
       [HTTP_PROTOCOL_OPTIONS]: {
@@ -76,8 +85,9 @@ function controlPlaneCluster(port: number): object {
     },
     load_assignment: {
       cluster_name: CONTROL_PLANE,
-      endpoints: [{ lb_endpoints: [{ endpoint: { address: loopback(port) } }] }],
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: socketAddress(host, port) } }] }],
     },
+    ...(secretsFile === undefined ? {} : { transport_socket: controlPlaneTls(secretsFile) }),
   };
 }
 

@@ -24,7 +24,7 @@ export function createGatewayPart(context: MeshContext, { binary, workers }: Gat
   const bootstrap = createBootstrap({
     nodeId: GATEWAY_NODE_ID,
     adminPort: ports.envoyAdmin,
-    controlPlanePort: ports.controlPlane,
+    controlPlane: { host: "127.0.0.1", port: ports.controlPlane },
   });
   writeFileSync(bootstrapFile, `${JSON.stringify(bootstrap, null, 2)}\n`);
   return createPart({

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { ModelVersion } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
 import { Command, InvalidArgumentError } from "commander";
-import { type Address, parseLoopbackAddress } from "./platform/address.js";
+import { type Address, parseAddress, parseLoopbackAddress } from "./platform/address.js";
 import { LOG_LEVELS } from "./platform/logger.js";
 import type { SidecarLimits, SidecarOptions } from "./sidecar.js";
 
@@ -27,6 +27,9 @@ interface Flags {
   journalDir?: string;
   featuresDir?: string;
   health?: string;
+  tlsCertificate?: string;
+  tlsKey?: string;
+  tlsCa?: string;
   replicaId?: string;
   logLevel: string;
   maxQueueBytes?: number;
@@ -40,7 +43,7 @@ interface Flags {
 /** The command; `--help` and a wrong flag end the process with one clear text. */
 export function createCommand(): Command {
   return new Command("servemesh-batcher")
-    .description("Sidecar of one model server: turns single predict calls into batches. Plain text, loopback only.")
+    .description("Sidecar of one model server: turns single predict calls into batches.")
     .option("--model <name>", "model served here; with --spec the record's")
     .option("--version <number>", "its version; with --spec the record's")
     .requiredOption("--listen <host:port>", "doors: KServe v2 gRPC and the REST forms; port 0 takes any")
@@ -54,6 +57,9 @@ export function createCommand(): Command {
     .option("--journal-dir <dir>", "write mirrored requests to <dir>/<replica id>/*.ndjson")
     .option("--features-dir <dir>", "embedded feature store, opened read-only")
     .option("--health <host:port>", "/livez, /readyz and /metrics")
+    .option("--tls-certificate <file>", "mutual TLS: own certificate, for spiffe://<trust domain>/batcher/<model>")
+    .option("--tls-key <file>", "its private key")
+    .option("--tls-ca <file>", "issuers of the certificates of gateways and of the control plane")
     .option("--replica-id <id>", "unique in the mesh; default <model>-<version>-<pid>")
     .option("--log-level <level>", LOG_LEVELS.join(", "), "info")
     .option("--max-queue-bytes <n>", "tensor bytes that may wait", positiveInteger)
@@ -92,26 +98,39 @@ export function readConfig(command: Command, pid: number): Config {
   }
   const replicaId = flags.replicaId ?? `${model}-${version}-${pid}`;
   if (!REPLICA_ID.test(replicaId)) throw new Error(`--replica-id: "${replicaId}" must match ${REPLICA_ID.source}`);
-  const address = (text: string | undefined, field: string): Address | undefined =>
-    text === undefined ? undefined : parseLoopbackAddress(text, field);
-  address(flags.advertise, "--advertise");
+  const tls = readTls(flags);
+  // Without TLS these connections are plain text, which never leaves the machine.
+  const remedy = "; give --tls-certificate, --tls-key and --tls-ca for others";
+  const meshAddress = (text: string, field: string): Address =>
+    tls === undefined ? parseLoopbackAddress(text, field, remedy) : parseAddress(text, field);
+  if (flags.advertise !== undefined) meshAddress(flags.advertise, "--advertise");
+  const { controlPlane, health } = flags;
   return {
     logLevel: readLogLevel(flags.logLevel),
     sidecar: {
       model,
       version,
       replicaId,
-      listen: parseLoopbackAddress(flags.listen, "--listen"),
+      listen: meshAddress(flags.listen, "--listen"),
       advertise: flags.advertise,
       triton: parseLoopbackAddress(flags.triton, "--triton"),
-      controlPlane: address(flags.controlPlane, "--control-plane"),
+      controlPlane: controlPlane === undefined ? undefined : meshAddress(controlPlane, "--control-plane"),
       record,
       journalDir: flags.journalDir,
       featuresDir: flags.featuresDir,
-      health: address(flags.health, "--health"),
+      health: health === undefined ? undefined : parseLoopbackAddress(health, "--health"),
+      tls,
       limits: readLimits(flags),
     },
   };
+}
+
+function readTls({ tlsCertificate, tlsKey, tlsCa }: Flags): SidecarOptions["tls"] {
+  if (tlsCertificate !== undefined && tlsKey !== undefined && tlsCa !== undefined) {
+    return { certificate: tlsCertificate, privateKey: tlsKey, authorities: tlsCa };
+  }
+  if (tlsCertificate === undefined && tlsKey === undefined && tlsCa === undefined) return undefined;
+  throw new Error("--tls-certificate, --tls-key, --tls-ca: give all three of them, or none for plain text on loopback");
 }
 
 function readLimits(flags: Flags): Partial<SidecarLimits> {

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { Server } from "@grpc/grpc-js";
 import type { Assignment, Load } from "@servemesh/proto/gen/mesh/servemesh/control/v1/replica.js";
 import { ModelVersion } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
+import type { MeshListener } from "@servemesh/proto/mesh-listener";
 import type { Transform } from "@servemesh/wasm-filters";
 import type { PredictionCache } from "./cache/prediction-cache.js";
 import type { FeatureStore } from "./features/feature-store.js";
@@ -12,6 +13,7 @@ import type { ServedModel } from "./ingress/served-model.js";
 import { createFileJournal, type Journal, NO_JOURNAL } from "./journal/journal.js";
 import { Pipeline } from "./pipeline.js";
 import { type Address, formatAddress } from "./platform/address.js";
+import { BatcherIdentity, type IdentityFiles } from "./platform/batcher-identity.js";
 import { type Clock, systemClock } from "./platform/clock.js";
 import { bindServer, naming, shutDownServer } from "./platform/grpc-server.js";
 import { type HealthServer, startHealthServer } from "./platform/health-server.js";
@@ -63,6 +65,8 @@ export interface SidecarOptions {
   readonly journalDir?: string | undefined;
   readonly featuresDir?: string | undefined;
   readonly health?: Address | undefined;
+  /** Mutual TLS of the doors and of the connection to the control plane; without it all is plain text on loopback. */
+  readonly tls?: IdentityFiles | undefined;
   readonly limits?: Partial<SidecarLimits> | undefined;
 }
 
@@ -123,6 +127,8 @@ class RunningSidecar implements Sidecar {
   private readonly journal: Journal;
   private readonly features: FeatureStore | undefined;
   private readonly pipeline: Pipeline;
+  private readonly identity: BatcherIdentity | undefined;
+  private listener: MeshListener | undefined;
   private server: Server | undefined;
   private health: HealthServer | undefined;
   private replica: ReplicaClient | undefined;
@@ -147,6 +153,8 @@ class RunningSidecar implements Sidecar {
       this.end = resolve;
     });
     this.metrics = createMetrics(() => this.gauges(), deps.processMetrics ?? true);
+    const { logger } = deps;
+    this.identity = options.tls && new BatcherIdentity(options.tls, options.model, { clock: this.clock, logger });
     this.features = deps.features ?? openFeatures(options.featuresDir);
     this.journal = this.openJournal();
     this.pipeline = new Pipeline({
@@ -213,6 +221,8 @@ class RunningSidecar implements Sidecar {
   private async closeAll(): Promise<void> {
     this.refusing = true;
     this.replica?.close();
+    this.identity?.close();
+    this.listener?.close();
     await shutDownServer(this.server);
     this.serving?.close();
     await this.health?.close();
@@ -236,21 +246,36 @@ class RunningSidecar implements Sidecar {
     ingress.addTo(server);
     this.server = server;
     const { host } = this.options.listen;
-    const port = await naming("--listen", bindServer(server, formatAddress(this.options.listen)));
+    const port = await naming("--listen", this.bind(server));
     this.address = formatAddress({ host, port });
+  }
+
+  private bind(server: Server): Promise<number> {
+    const { host, port } = this.options.listen;
+    if (this.identity === undefined) return bindServer(server, formatAddress(this.options.listen));
+    this.listener = this.identity.listenerFor(server);
+    return this.listener.open(host.replace(/^\[|\]$/g, ""), port);
   }
 
   private connect(): void {
     const { controlPlane, replicaId, model, version } = this.options;
     if (controlPlane === undefined) throw new Error("--control-plane or --spec: one of them must be given");
-    const { clock, metrics } = this;
+    const { clock, metrics, identity } = this;
     const advertise = this.options.advertise ?? this.address;
     this.replica = new ReplicaClient({
       clock,
       logger: this.deps.logger,
       random: this.deps.random ?? Math.random,
       address: formatAddress(controlPlane),
-      hello: () => ({ replicaId, model, version, address: advertise, softwareVersion: SOFTWARE_VERSION }),
+      ...(identity === undefined ? {} : { credentials: () => identity.controlPlaneCredentials() }),
+      hello: () => ({
+        replicaId,
+        model,
+        version,
+        address: advertise,
+        softwareVersion: SOFTWARE_VERSION,
+        tls: identity !== undefined,
+      }),
       state: () => this.state(),
       load: () => this.load(),
       assigned: (assignment) => this.assigned(assignment),
@@ -258,6 +283,7 @@ class RunningSidecar implements Sidecar {
       connected: (up) => metrics.controlPlane(up),
     });
     this.replica.start();
+    identity?.onChange(() => this.replica?.renew());
   }
 
   private assigned({ version }: Assignment): void {

@@ -153,7 +153,7 @@ class PretendedReplica {
     this.#call.on("error", () => undefined);
     this.#call.on("data", () => undefined);
     const replicaId = `${model}-${version}-${port}`;
-    const hello = { replicaId, model, version, address: `127.0.0.1:${port}`, softwareVersion: "test" };
+    const hello = { replicaId, model, version, address: `127.0.0.1:${port}`, softwareVersion: "test", tls: false };
     this.#call.write({ message: { $case: "hello", value: hello } });
     const state = { state: ReplicaState.REPLICA_STATE_READY, detail: "", loadedDigest: "" };
     this.#call.write({ message: { $case: "state", value: state } });

@@ -31,11 +31,12 @@ class Mesh {
 
   apply(state: StateFixture) {
     const plan = planMesh(stateOf(state), this.#shared?.plan);
-    this.#shared = { plan, resources: translateShared(plan, this.#shared) };
+    const shared = { plan, trustDomain: undefined, resources: translateShared(plan, undefined, this.#shared) };
+    this.#shared = shared;
     const [all, lite] = plan.gateways as [GatewayPlan, GatewayPlan];
     return {
-      all: this.all.apply(this.#shared, all, settings),
-      lite: this.lite.apply(this.#shared, lite, settings),
+      all: this.all.apply(shared, all, settings),
+      lite: this.lite.apply(shared, lite, settings),
     };
   }
 }

@@ -1,10 +1,12 @@
 import type { GateTools } from "./gate-compiler.js";
 import { GroupPipeline, notPublished } from "./group-pipeline.js";
-import type { MeshPlan } from "./plan/mesh-plan.js";
+import type { GatewayPlan, MeshPlan } from "./plan/mesh-plan.js";
+import { reachFindings } from "./plan/mesh-reach.js";
 import { planMesh } from "./plan/plan.js";
 import type { Finding, RegistryState } from "./registry/state.js";
 import type { ProvidedSecrets, SecretSource } from "./secrets/secret-files.js";
-import { type SharedTranslation, translateShared } from "./translate/translate.js";
+import { SharedTranslations } from "./shared-translations.js";
+import type { SharedTranslation } from "./translate/translate.js";
 import type { GroupState } from "./xds/group-deliveries.js";
 import { XdsServer, type XdsServerDeps } from "./xds/xds-server.js";
 
@@ -16,7 +18,7 @@ export interface XdsPipelineDeps extends XdsServerDeps {
   readonly secrets?: SecretSource;
 }
 
-const NO_SECRETS: ProvidedSecrets = { pairs: new Map(), findings: [] };
+const NO_SECRETS: ProvidedSecrets = { pairs: new Map(), identities: new Map(), findings: [] };
 
 export interface XdsPipelineSettings {
   /** Path of a JSON-lines access log on the gateway's machine. */
@@ -42,7 +44,7 @@ export interface XdsPipeline {
 export function createXdsPipeline(deps: XdsPipelineDeps): XdsPipeline {
   const server = new XdsServer(deps);
   const pipelines = new Map<string, GroupPipeline>();
-  let shared: SharedTranslation | undefined;
+  const translations = new SharedTranslations();
   let published: readonly GroupState[] | undefined;
 
   const pipelineOf = (name: string): GroupPipeline => {
@@ -64,20 +66,23 @@ export function createXdsPipeline(deps: XdsPipelineDeps): XdsPipeline {
 
   const apply = (state: RegistryState, settings: XdsPipelineSettings): readonly Finding[] => {
     try {
-      const plan = planMesh(state, shared?.plan);
+      const plan = planMesh(state, translations.plan);
       const secrets = deps.secrets?.provide(plan.gateways) ?? NO_SECRETS;
-      const translation = { plan, resources: translateShared(plan, shared) };
       const { transcoderDescriptor } = deps;
+      const domainOf = ({ name }: GatewayPlan): string | undefined => secrets.identities.get(name)?.trustDomain;
+      const made = translations.make(plan, plan.gateways.map(domainOf));
       const findings = plan.gateways.flatMap((gateway) =>
-        pipelineOf(gateway.name).apply(translation, gateway, {
+        pipelineOf(gateway.name).apply(made.get(domainOf(gateway)) as SharedTranslation, gateway, {
           ...settings,
           transcoderDescriptor,
           secrets: secrets.pairs,
+          identities: secrets.identities,
         }),
       );
-      shared = translation;
+      translations.keep(plan, made);
       publish(plan);
-      return [...plan.findings, ...secrets.findings, ...withoutRepeats(findings)];
+      const unreached = reachFindings(plan, (name) => secrets.identities.has(name));
+      return [...plan.findings, ...secrets.findings, ...unreached, ...withoutRepeats(findings)];
     } catch (error) {
       // A mistake of ours must not take the mesh down with it.
       const problem = error instanceof Error ? error.message : String(error);
@@ -86,7 +91,7 @@ export function createXdsPipeline(deps: XdsPipelineDeps): XdsPipeline {
     }
   };
 
-  return { apply, server, plan: () => shared?.plan };
+  return { apply, server, plan: () => translations.plan };
 }
 
 function areSame(a: readonly GroupState[], b: readonly GroupState[]): boolean {

@@ -1,4 +1,4 @@
-import { type ClientDuplexStream, credentials } from "@grpc/grpc-js";
+import { type ChannelCredentials, type ClientDuplexStream, credentials } from "@grpc/grpc-js";
 import {
   type Assignment,
   type ConnectRequest,
@@ -7,6 +7,7 @@ import {
   type Load,
   ReplicaServiceClient,
 } from "@servemesh/proto/gen/mesh/servemesh/control/v1/replica.js";
+import { CHANNEL_OPTIONS } from "@servemesh/proto/mesh-credentials";
 import type { Clock, Timer } from "../platform/clock.js";
 import type { Logger } from "../platform/logger.js";
 import { backoffDelayMs } from "./backoff.js";
@@ -17,8 +18,10 @@ export interface ReplicaClientDeps {
   readonly logger: Logger;
   /** In [0, 1). */
   readonly random: () => number;
-  /** `host:port` of the control plane; plain text, so loopback. */
+  /** `host:port` of the control plane. */
   readonly address: string;
+  /** Mutual TLS, asked for each new connection; plain text when absent, so the address must be loopback. */
+  readonly credentials?: () => ChannelCredentials;
   /** Sent first on every stream. */
   readonly hello: () => Hello;
   readonly state: () => ReportedState;
@@ -39,7 +42,7 @@ const STABLE_AFTER_MS = 10_000;
  * is this replica's lease. When it breaks, the batcher goes on with its last assignment and connects again.
  */
 export class ReplicaClient {
-  private readonly client: ReplicaServiceClient;
+  private client: ReplicaServiceClient;
   private stream: ClientDuplexStream<ConnectRequest, ConnectResponse> | undefined;
   private sent: ReportedState | undefined;
   private attempt = 0;
@@ -49,16 +52,7 @@ export class ReplicaClient {
   private closed = false;
 
   constructor(private readonly deps: ReplicaClientDeps) {
-    this.client = new ReplicaServiceClient(deps.address, credentials.createInsecure(), {
-      "grpc.keepalive_time_ms": 10_000,
-      "grpc.keepalive_timeout_ms": 5_000,
-      "grpc.enable_http_proxy": 0,
-      // Our own back-off decides; the channel's must not add to it.
-      "grpc.initial_reconnect_backoff_ms": 50,
-      "grpc.min_reconnect_backoff_ms": 50,
-      "grpc.max_reconnect_backoff_ms": 500,
-      "grpc.use_local_subchannel_pool": 1,
-    });
+    this.client = createClient(deps);
   }
 
   start(): void {
@@ -68,6 +62,18 @@ export class ReplicaClient {
   /** Reports at once what matters for routing; another detail alone goes with the next load report. */
   stateChanged(): void {
     this.report(sameForRouting);
+  }
+
+  /**
+   * Goes over to a new connection, because another certificate is in force. The control plane ends the old stream once it has
+   * the new one, so the endpoint stays.
+   */
+  renew(): void {
+    if (this.closed) return;
+    this.retryTimer?.cancel();
+    if (this.stream === undefined) this.client.close();
+    this.client = createClient(this.deps);
+    this.open();
   }
 
   /** Ends the stream, which takes the endpoint out. */
@@ -92,7 +98,8 @@ export class ReplicaClient {
 
   private open(): void {
     // A stream lives as long as both processes, so it is the one call without a deadline; keepalive watches it.
-    const stream = this.client.connect();
+    const { client } = this;
+    const stream = client.connect();
     this.stream = stream;
     this.sent = undefined;
     this.openedAtMs = this.deps.clock.nowMs();
@@ -100,6 +107,7 @@ export class ReplicaClient {
     const ended = (why: string): void => {
       if (over) return;
       over = true;
+      if (client !== this.client) client.close();
       this.lost(stream, why);
     };
     stream.on("data", (response) => this.receive(response));
@@ -140,4 +148,18 @@ export class ReplicaClient {
       this.scheduleLoad();
     });
   }
+}
+
+function createClient({ address, credentials: trust }: ReplicaClientDeps): ReplicaServiceClient {
+  return new ReplicaServiceClient(address, trust?.() ?? credentials.createInsecure(), {
+    ...(trust === undefined ? {} : CHANNEL_OPTIONS),
+    "grpc.keepalive_time_ms": 10_000,
+    "grpc.keepalive_timeout_ms": 5_000,
+    "grpc.enable_http_proxy": 0,
+    // Our own back-off decides; the channel's must not add to it.
+    "grpc.initial_reconnect_backoff_ms": 50,
+    "grpc.min_reconnect_backoff_ms": 50,
+    "grpc.max_reconnect_backoff_ms": 500,
+    "grpc.use_local_subchannel_pool": 1,
+  });
 }

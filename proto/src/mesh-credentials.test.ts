@@ -1,8 +1,19 @@
 import { rmSync, writeFileSync } from "node:fs";
-import { Client, credentials, Server, type ServiceError, status } from "@grpc/grpc-js";
+import { connect } from "node:net";
+import {
+  Client,
+  connectivityState,
+  credentials,
+  Server,
+  type ServerUnaryCall,
+  type ServiceError,
+  type sendUnaryData,
+  status,
+} from "@grpc/grpc-js";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { identityUri, type MeshIdentity } from "./identity.js";
-import { CHANNEL_OPTIONS, MeshCredentials, type MeshPeer, peerOf } from "./mesh-credentials.js";
+import { CHANNEL_OPTIONS, MeshCredentials, peerOf } from "./mesh-credentials.js";
+import { MeshListener, type MeshListenerSettings } from "./mesh-listener.js";
 import { TestAuthority, type TestIdentity, TestMeshFolder } from "./testing/mesh-certificates.js";
 
 const DAY_MS = 24 * 3_600_000;
@@ -51,34 +62,32 @@ function credentialsOf(folder: TestMeshFolder, wallMs = Date.now()) {
   return { made, lines, time, look: () => run() };
 }
 
-async function serve(made: MeshCredentials): Promise<{ port: number; peers: (MeshPeer | undefined)[] }> {
-  const peers: (MeshPeer | undefined)[] = [];
+async function serve(made: MeshCredentials, settings: Partial<MeshListenerSettings> = {}) {
+  const peers: (readonly MeshIdentity[])[] = [];
+  const refusals: string[] = [];
   const server = new Server();
-  const definition = {
-    who: {
-      ...METHOD,
-      requestSerialize: raw,
-      requestDeserialize: raw,
-      responseSerialize: raw,
-      responseDeserialize: raw,
+  const wire = { requestSerialize: raw, requestDeserialize: raw, responseSerialize: raw, responseDeserialize: raw };
+  server.addService(
+    { who: { ...METHOD, ...wire } },
+    {
+      who: (call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>) => {
+        peers.push(peerOf(call));
+        answer(null, Buffer.from("here"));
+      },
     },
-  };
-  server.addService(definition, {
-    who: (
-      call: { getAuthContext(): ReturnType<Parameters<typeof peerOf>[0]["getAuthContext"]> },
-      answer: (error: null, bytes: Buffer) => void,
-    ) => {
-      peers.push(peerOf(call));
-      answer(null, Buffer.from("here"));
-    },
-  });
-  cleanUps.push(() => server.forceShutdown());
-  const port = await new Promise<number>((resolve, reject) =>
-    server.bindAsync("127.0.0.1:0", made.serverCredentials(), (error, bound) =>
-      error ? reject(error) : resolve(bound),
-    ),
   );
-  return { port, peers };
+  const listener = new MeshListener(made, server, {
+    endsWithCertificate: false,
+    logger: { warn: (fields) => refusals.push(JSON.stringify(fields)) },
+    schedule: () => () => undefined,
+    wallMs: Date.now,
+    ...settings,
+  });
+  cleanUps.push(() => {
+    listener.close();
+    server.forceShutdown();
+  });
+  return { port: await listener.open("127.0.0.1", 0), peers, refusals };
 }
 
 /** @returns "here", or how the call failed */
@@ -104,8 +113,7 @@ describe("a connection between two parts of the mesh", () => {
     const { port, peers } = await serve(credentialsOf(folderOf(controlPlane)).made);
     const { made } = credentialsOf(folderOf(gateway));
     expect(await call(port, made.channelCredentials(isControlPlane))).toBe("here");
-    expect(peers[0]?.identities.map(identityUri)).toEqual(["spiffe://mesh/gateway/edge-1"]);
-    expect(peers[0]?.validToMs).toBeGreaterThan(Date.now());
+    expect(peers[0]?.map(identityUri)).toEqual(["spiffe://mesh/gateway/edge-1"]);
   });
 
   it("does not come about with a client that has no certificate, another issuer's, or one that has expired", async () => {
@@ -132,6 +140,58 @@ describe("a connection between two parts of the mesh", () => {
       expect(await call(port, made.channelCredentials(isControlPlane))).toMatch(/^UNAVAILABLE.*not who is expected/);
       expect(peers).toEqual([]);
     }
+  });
+});
+
+describe("a port of the mesh", () => {
+  it("lets in whom it is asked to, and says in its log why it refuses the others", async () => {
+    const { port, refusals } = await serve(credentialsOf(folderOf(controlPlane)).made, {
+      refusalOf: ([peer]) => (peer?.kind === "batcher" ? undefined : "it is no batcher"),
+    });
+    const { made } = credentialsOf(folderOf(gateway));
+    expect(await call(port, made.channelCredentials(isControlPlane))).toMatch(/^UNAVAILABLE/);
+    expect(refusals.join()).toMatch(/"peer":"127.0.0.1:\d+","problem":"it is no batcher"/);
+    const batcher = credentialsOf(folderOf(await authority.issue(["spiffe://mesh/batcher/ranker"])));
+    expect(await call(port, batcher.made.channelCredentials(isControlPlane))).toBe("here");
+  });
+
+  it("cuts a connection at the end of its certificate when that is wanted, and takes no new one under it", async () => {
+    const timers: { delayMs: number; run: () => void }[] = [];
+    const time = { wallMs: Date.now() };
+    const { port, refusals } = await serve(credentialsOf(folderOf(controlPlane)).made, {
+      endsWithCertificate: true,
+      schedule: (delayMs, run) => {
+        timers.push({ delayMs, run });
+        return () => undefined;
+      },
+      wallMs: () => time.wallMs,
+    });
+    const { made } = credentialsOf(folderOf(gateway));
+    const trust = made.channelCredentials(isControlPlane);
+    const client = new Client(`127.0.0.1:${port}`, trust, { ...CHANNEL_OPTIONS, "grpc.use_local_subchannel_pool": 1 });
+    cleanUps.push(() => client.close());
+    await new Promise((resolve, reject) =>
+      client.waitForReady(Date.now() + 10_000, (error) => (error ? reject(error) : resolve(undefined))),
+    );
+    await expect.poll(() => timers.length).toBe(1);
+    expect(timers[0]?.delayMs).toBeGreaterThan(59 * 60_000 - 30_000);
+    expect(timers[0]?.delayMs).toBeLessThanOrEqual(60 * 60_000);
+    const { READY } = connectivityState;
+    timers[0]?.run();
+    await expect.poll(() => client.getChannel().getConnectivityState(false)).not.toBe(READY);
+    time.wallMs += 2 * 3_600_000;
+    expect(await call(port, trust)).toMatch(/^UNAVAILABLE/);
+    expect(refusals.join()).toContain("its certificate has expired");
+  });
+
+  it("is not disturbed by one that speaks no TLS", async () => {
+    const { port, refusals } = await serve(credentialsOf(folderOf(controlPlane)).made);
+    const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\n\r\n"));
+    cleanUps.push(() => socket.destroy());
+    socket.on("error", () => undefined);
+    await expect.poll(() => refusals.length).toBe(1);
+    const { made } = credentialsOf(folderOf(gateway));
+    expect(await call(port, made.channelCredentials(isControlPlane))).toBe("here");
   });
 });
 
@@ -178,7 +238,7 @@ describe("files that change", () => {
     server.look();
     expect(server.made.problems()).toEqual([
       expect.stringMatching(
-        /is for spiffe:\/\/other\/control-plane, but this process is spiffe:\/\/mesh\/control-plane; restart/,
+        /is for spiffe:\/\/other\/control-plane, but it was for spiffe:\/\/mesh\/control-plane; restart/,
       ),
     ]);
     expect(server.made.identity.trustDomain).toBe("mesh");

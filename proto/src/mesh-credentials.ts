@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext, type PeerCertificate } from "node:tls";
-import { type ChannelCredentials, experimental, type ServerCredentials } from "@grpc/grpc-js";
+import { ChannelCredentials } from "@grpc/grpc-js";
 import { identitiesOf, identityUri, type MeshIdentity } from "./identity.js";
 
 /** PEM files of one part of the mesh, with the flags that name them in errors. */
@@ -30,18 +30,15 @@ export interface MeshCredentialsDeps {
   };
 }
 
-/** Who is at the other end of a connection. */
-export interface MeshPeer {
-  readonly identities: readonly MeshIdentity[];
-  /** Epoch ms at which its certificate ends. */
-  readonly validToMs: number;
+/** What TLS needs of the files, as Node names it. */
+export interface TlsMaterial {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  readonly ca: Buffer;
 }
 
 /** What the files held when all three of them were good. */
-interface Material {
-  readonly certificate: Buffer;
-  readonly privateKey: Buffer;
-  readonly authorities: Buffer;
+interface Material extends TlsMaterial {
   readonly identity: MeshIdentity;
   readonly serial: string;
   readonly validFromMs: number;
@@ -63,7 +60,7 @@ const CERTIFICATE_BLOCK = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICA
 export class MeshCredentials {
   readonly #files: MeshFiles;
   readonly #deps: MeshCredentialsDeps;
-  readonly #provider = new Provider();
+  readonly #listeners = new Set<() => void>();
   #material: Material;
   /** What is wrong with the files now, and what was at the look before: a rotation may be half done at one look. */
   #problem: string | undefined;
@@ -75,7 +72,6 @@ export class MeshCredentials {
     this.#files = files;
     this.#deps = deps;
     this.#material = readMaterial(files, deps.wallMs());
-    this.#provider.set(this.#material);
     this.#arm();
   }
 
@@ -84,25 +80,33 @@ export class MeshCredentials {
     return this.#material.identity;
   }
 
-  /** For a port that only peers with a certificate of the mesh's issuers may use. */
-  serverCredentials(): ServerCredentials {
-    return experimental.createCertificateProviderServerCredentials(this.#provider, this.#provider, true);
+  /** The certificate, key and issuers in force. */
+  get tls(): TlsMaterial {
+    return this.#material;
   }
 
   /**
-   * For a connection to one kind of peer. The channel needs `CHANNEL_OPTIONS` too.
+   * For a connection to one kind of peer, with what is in force now: a channel that lives long has to be made anew after a
+   * change. It needs `CHANNEL_OPTIONS` too.
    * @param isExpected what the peer must be; that it is of the same trust domain is checked already
    */
   channelCredentials(isExpected: (peer: MeshIdentity) => boolean): ChannelCredentials {
     const checkServerIdentity = (_host: string, { subjectaltname }: PeerCertificate): Error | undefined => {
       const identities = identitiesOf(subjectaltname);
-      if (identities.some((peer) => peer.trustDomain === this.identity.trustDomain && isExpected(peer)))
-        return undefined;
+      if (identities.some((peer) => this.isOwnDomain(peer) && isExpected(peer))) return undefined;
       return new Error(`the server's certificate is for ${shown(identities)}, which is not who is expected there`);
     };
-    return experimental.createCertificateProviderChannelCredentials(this.#provider, this.#provider, {
-      checkServerIdentity,
-    });
+    return ChannelCredentials.createFromSecureContext(createSecureContext(this.#material), { checkServerIdentity });
+  }
+
+  isOwnDomain({ trustDomain }: MeshIdentity): boolean {
+    return trustDomain === this.identity.trustDomain;
+  }
+
+  /** Calls back whenever something else came into force; the returned function ends that. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 
   /** What is wrong with the files, or ends soon; in words that name no content. Empty when all is well. */
@@ -128,7 +132,7 @@ export class MeshCredentials {
   #checkIdentity({ identity }: Material): void {
     const [before, now] = [identityUri(this.identity), identityUri(identity)];
     if (before === now) return;
-    throw flaw(this.#files.certificate, `is for ${now}, but this process is ${before}; restart it to change that`);
+    throw flaw(this.#files.certificate, `is for ${now}, but it was for ${before}; restart the process to change that`);
   }
 
   #arm(): void {
@@ -146,10 +150,10 @@ export class MeshCredentials {
       this.#problem = undefined;
       if (isSame(material, this.#material)) return;
       this.#material = material;
-      this.#provider.set(material);
       const validTo = new Date(material.validToMs).toISOString();
       const identity = identityUri(material.identity);
       this.#deps.logger.info({ identity, serial: material.serial, validTo }, "certificate in force");
+      for (const listener of this.#listeners) listener();
     } catch (error) {
       this.#problem = (error as Error).message;
     } finally {
@@ -165,77 +169,33 @@ export class MeshCredentials {
 export const CHANNEL_OPTIONS = { "grpc.ssl_target_name_override": "servemesh" } as const;
 
 /**
- * Who is at the other end of a call; undefined when the connection is not TLS, or its peer did not prove itself.
+ * Who is at the other end of a call; nobody when the connection is not TLS, or its peer did not prove itself.
  * @param call a call of grpc-js's server
  */
 export function peerOf(call: {
   getAuthContext(): { readonly sslPeerCertificate?: PeerCertificate };
-}): MeshPeer | undefined {
-  const { sslPeerCertificate } = call.getAuthContext();
-  if (sslPeerCertificate === undefined) return undefined;
-  const { subjectaltname, valid_to } = sslPeerCertificate;
-  return { identities: identitiesOf(subjectaltname), validToMs: Date.parse(valid_to) };
-}
-
-/** grpc-js asks it for what is in force and is told of what comes into force. */
-class Provider implements experimental.CertificateProvider {
-  readonly #caListeners = new Set<experimental.CaCertificateUpdateListener>();
-  readonly #identityListeners = new Set<experimental.IdentityCertificateUpdateListener>();
-  #material: Material | undefined;
-
-  set(material: Material): void {
-    this.#material = material;
-    // Each set is checked as a whole before, and new connections between these two lines do not exist.
-    for (const listener of this.#caListeners) listener(caUpdate(material));
-    for (const listener of this.#identityListeners) listener(material);
-  }
-
-  addCaCertificateListener(listener: experimental.CaCertificateUpdateListener): void {
-    this.#caListeners.add(listener);
-    process.nextTick(() => {
-      if (this.#material !== undefined && this.#caListeners.has(listener)) listener(caUpdate(this.#material));
-    });
-  }
-
-  removeCaCertificateListener(listener: experimental.CaCertificateUpdateListener): void {
-    this.#caListeners.delete(listener);
-  }
-
-  addIdentityCertificateListener(listener: experimental.IdentityCertificateUpdateListener): void {
-    this.#identityListeners.add(listener);
-    process.nextTick(() => {
-      if (this.#material !== undefined && this.#identityListeners.has(listener)) listener(this.#material);
-    });
-  }
-
-  removeIdentityCertificateListener(listener: experimental.IdentityCertificateUpdateListener): void {
-    this.#identityListeners.delete(listener);
-  }
-}
-
-function caUpdate({ authorities }: Material): experimental.CaCertificateUpdate {
-  return { caCertificate: authorities };
+}): readonly MeshIdentity[] {
+  return identitiesOf(call.getAuthContext().sslPeerCertificate?.subjectaltname);
 }
 
 function isSame(a: Material, b: Material): boolean {
-  return (["certificate", "privateKey", "authorities"] as const).every((part) => a[part].equals(b[part]));
+  return (["cert", "key", "ca"] as const).every((part) => a[part].equals(b[part]));
 }
 
 /** @throws Error that names the flag and the file */
 function readMaterial(files: MeshFiles, wallMs: number): Material {
-  const certificate = readNamed(files.certificate);
-  const privateKey = readNamed(files.privateKey);
-  const authorities = readNamed(files.authorities);
-  const [own] = readCertificates(files.certificate, certificate);
-  readCertificates(files.authorities, authorities);
-  const key = readKey(files.privateKey, privateKey);
-  if (!own.checkPrivateKey(key))
+  const cert = readNamed(files.certificate);
+  const key = readNamed(files.privateKey);
+  const ca = readNamed(files.authorities);
+  const [own] = readCertificates(files.certificate, cert);
+  readCertificates(files.authorities, ca);
+  if (!own.checkPrivateKey(readKey(files.privateKey, key)))
     throw flaw(files.privateKey, "does not belong to the certificate; write both files of one pair");
   const [validFromMs, validToMs] = [Date.parse(own.validFrom), Date.parse(own.validTo)];
   if (validToMs <= wallMs) throw flaw(files.certificate, `expired on ${new Date(validToMs).toISOString()}`);
   if (validFromMs > wallMs) throw flaw(files.certificate, `counts only from ${new Date(validFromMs).toISOString()}`);
   try {
-    createSecureContext({ cert: certificate, key: privateKey, ca: authorities });
+    createSecureContext({ cert, key, ca });
   } catch (error) {
     throw flaw(
       files.certificate,
@@ -244,7 +204,7 @@ function readMaterial(files: MeshFiles, wallMs: number): Material {
   }
   const identity = ownIdentity(files.certificate, own);
   const serial = own.serialNumber.toLowerCase();
-  return { certificate, privateKey, authorities, identity, serial, validFromMs, validToMs };
+  return { cert, key, ca, identity, serial, validFromMs, validToMs };
 }
 
 function ownIdentity(file: NamedFile, certificate: X509Certificate): MeshIdentity {

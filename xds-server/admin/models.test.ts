@@ -75,6 +75,7 @@ describe("models", () => {
       address: "127.0.0.1:19000",
       loadedDigest: "",
       detail: "",
+      tls: false,
     };
     await fixture.test.put({ kind: "replica", value: { ...replica, state: ReplicaState.REPLICA_STATE_READY } });
     const shown = await admin.getModel({ model: "ranker" });

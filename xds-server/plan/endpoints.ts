@@ -54,9 +54,13 @@ function judgeReplicas(replicas: Iterable<Replica>): { endpoints: Endpoint[]; fi
   const findings: Finding[] = [];
   for (const replica of replicas) {
     if (replica.state !== ReplicaState.REPLICA_STATE_READY) continue;
-    const endpoint = parseEndpoint(replica.address);
-    if (endpoint === undefined) findings.push(badAddress(replica));
-    else known.set(endpointKey(endpoint), endpoint);
+    const address = parseEndpoint(replica.address);
+    if (address === undefined) {
+      findings.push(badAddress(replica));
+      continue;
+    }
+    const endpoint: Endpoint = replica.tls ? { ...address, tls: true } : address;
+    known.set(endpointKey(endpoint), endpoint);
   }
   findings.sort((a, b) => (a.subject < b.subject ? -1 : 1));
   return { endpoints: sortedEndpoints(known), findings };
@@ -73,7 +77,7 @@ export function parseEndpoint(address: string): Endpoint | undefined {
 
 /** Identity of an endpoint, and what lists of them are sorted by. */
 export function endpointKey(endpoint: Endpoint): string {
-  return `${endpoint.ip} ${endpoint.port}`;
+  return `${endpoint.ip} ${endpoint.port}${endpoint.tls ? " tls" : ""}`;
 }
 
 /** By their keys. */

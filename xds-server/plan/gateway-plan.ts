@@ -4,7 +4,7 @@ import type { Gateway } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/re
 import { isLoopback, ROLE_GATEWAY, ROLE_SIDECAR } from "../registry/node-roles.js";
 import type { Finding, RegistryState } from "../registry/state.js";
 import { isUnreadable } from "./last-good.js";
-import type { GatewayPlan, TlsPlan } from "./mesh-plan.js";
+import type { GatewayPlan, MeshFilesPlan, TlsPlan } from "./mesh-plan.js";
 
 /** Default limit of a request body at every door, in bytes. */
 export const DEFAULT_MAX_REQUEST_BYTES = 4 * 1024 * 1024;
@@ -75,7 +75,21 @@ function judgeGateway(name: string, record: Gateway): { gateway: GatewayPlan | u
     labels: Object.entries(record.labels).sort(([a], [b]) => (a < b ? -1 : 1)),
     models: record.models.length === 0 ? undefined : [...record.models].sort(),
   } as const;
-  return { gateway: { name, ...group, address, httpPort: record.httpPort, tls, maxRequestBytes }, findings };
+  const { httpPort } = record;
+  const mesh = judgeMeshFiles(record, (message) => add("error", message));
+  return { gateway: { name, ...group, address, httpPort, tls, mesh, maxRequestBytes }, findings };
+}
+
+function judgeMeshFiles(record: Gateway, refuse: (message: string) => void): MeshFilesPlan | undefined {
+  const { meshCertificateFile, meshPrivateKeyFile, meshCaFile } = record;
+  const files = [meshCertificateFile, meshPrivateKeyFile, meshCaFile];
+  if (files.every((path) => path === "")) return undefined;
+  if (!files.every((path) => path.startsWith("/"))) {
+    const names = "mesh_certificate_file, mesh_private_key_file and mesh_ca_file";
+    refuse(`${names} must all be absolute paths of this machine, or all be absent`);
+    return undefined;
+  }
+  return { certificateFile: meshCertificateFile, privateKeyFile: meshPrivateKeyFile, authoritiesFile: meshCaFile };
 }
 
 function judgeTls(record: Gateway, refuse: (message: string) => void): TlsPlan | undefined {

@@ -100,6 +100,8 @@ export interface Endpoint {
   /** IPv4 or IPv6 address without brackets. */
   readonly ip: string;
   readonly port: number;
+  /** It takes mutual TLS alone; absent for plain text. */
+  readonly tls?: true;
 }
 
 /** One group of Envoys: who belongs to it, its listeners, and what it is told of the mesh. */
@@ -114,8 +116,18 @@ export interface GatewayPlan {
   /** 0 means no plain-text listener. */
   readonly httpPort: number;
   readonly tls: TlsPlan | undefined;
+  /** How its Envoys prove to batchers who they are; without it they reach none that speaks TLS. */
+  readonly mesh: MeshFilesPlan | undefined;
   /** Largest request body at every door, in bytes. */
   readonly maxRequestBytes: number;
+}
+
+/** Files of the group's identity in the mesh, on the control plane's machine. */
+export interface MeshFilesPlan {
+  readonly certificateFile: string;
+  readonly privateKeyFile: string;
+  /** Issuers of batchers' certificates. */
+  readonly authoritiesFile: string;
 }
 
 export interface TlsPlan {

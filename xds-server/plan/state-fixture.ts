@@ -19,7 +19,7 @@ export interface StateFixture {
   readonly serving?: Readonly<Record<string, DeepPartial<ModelVersion>["serving"]>>;
   readonly aliases?: readonly DeepPartial<Alias>[];
   readonly tenants?: readonly DeepPartial<Tenant>[];
-  /** `ranker:41` and the addresses of its ready replicas. */
+  /** `ranker:41` and the addresses of its ready replicas; `tls 127.0.0.1:19000` takes mutual TLS. */
   readonly ready?: Readonly<Record<string, readonly string[]>>;
   readonly gateways?: readonly DeepPartial<Gateway>[];
   readonly findings?: readonly Finding[];
@@ -46,7 +46,8 @@ export function stateOf(fixture: StateFixture): RegistryState {
         model,
         version,
         id: `${model}-${version}-${index}`,
-        address,
+        address: address.replace("tls ", ""),
+        tls: address.startsWith("tls "),
         state: ReplicaState.REPLICA_STATE_READY,
       }),
     );

@@ -216,8 +216,26 @@ export function gatewayProblems(record: Gateway): string[] {
     record.maxRequestBytes <= LIMITS.requestBytes,
     `max_request_bytes ${record.maxRequestBytes} is above ${LIMITS.requestBytes}; write a smaller number, or 0 for 4 MiB`,
   );
+  checkMeshFiles(record, report);
   checkGroup(record, report);
   return report.problems;
+}
+
+/** How Envoys of the group prove to batchers who they are: three files, or none. */
+function checkMeshFiles({ meshCertificateFile, meshPrivateKeyFile, meshCaFile }: Gateway, report: RuleReport): void {
+  const files = [
+    ["mesh_certificate_file", meshCertificateFile],
+    ["mesh_private_key_file", meshPrivateKeyFile],
+    ["mesh_ca_file", meshCaFile],
+  ] as const;
+  if (files.every(([, path]) => path === "")) return;
+  for (const [field, path] of files) {
+    report.textLength(field, path, LIMITS.pathChars);
+    report.check(
+      path.startsWith("/"),
+      `${field} ${shown(path)} is not an absolute path, but the other files of the mesh are given; write all three, or none`,
+    );
+  }
 }
 
 /** Which Envoys a gateway record is for, and which models they learn of. */

@@ -87,6 +87,7 @@ export const replicaShape = message({
   },
   loadedDigest: text,
   detail: text,
+  tls: bool,
 });
 
 export const gatewayShape = message({
@@ -100,4 +101,7 @@ export const gatewayShape = message({
   role: text,
   labels: { kind: "map", of: text },
   models: texts,
+  meshCertificateFile: text,
+  meshPrivateKeyFile: text,
+  meshCaFile: text,
 });

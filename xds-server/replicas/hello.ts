@@ -26,6 +26,9 @@ export function helloProblem(hello: Hello, peer: string, isAllowed: (ip: string)
   if (softwareVersion.length > SOFTWARE_VERSION_MAX_CHARS) {
     return `hello.software_version has ${softwareVersion.length} characters, but at most ${SOFTWARE_VERSION_MAX_CHARS} are possible`;
   }
+  if (!hello.tls && !isLoopback(parseAddress(address, "hello.address").host)) {
+    return `hello.address ${shown(address)} is not on loopback, but the batcher speaks plain text there; start it with --tls-certificate, --tls-key and --tls-ca`;
+  }
   return isOwnAddress(address, peer) || isAllowed(parseAddress(address, "hello.address").host)
     ? undefined
     : `hello.address ${shown(address)} is neither this machine's nor that of the connection (${peer}), nor in a --batcher-range of the control plane; a batcher may only register itself`;

@@ -26,6 +26,7 @@ export function replicaRecord({ hello, told, version }: ReplicaFacts): Replica {
       state,
       detail: detail.slice(0, DETAIL_MAX_CHARS),
       loadedDigest: told?.loadedDigest ?? "",
+      tls: hello.tls,
     });
   if (version === undefined) {
     const reference = `${hello.model}:${hello.version}`;

@@ -309,7 +309,8 @@ describe("refusals", () => {
     ["a bad model name", { model: "Ranker" }, 'hello.model "Ranker" must match'],
     ["version 0", { version: 0n }, "hello.version is 0 but versions count from 1"],
     ["a host name", { address: "localhost:1" }, 'hello.address "localhost:1" is not ip:port'],
-    ["somebody else's address", { address: "10.0.0.7:19000" }, "a batcher may only register itself"],
+    ["somebody else's address", { address: "10.0.0.7:19000", tls: true }, "a batcher may only register itself"],
+    ["plain text elsewhere", { address: "10.0.0.7:19000" }, "speaks plain text there; start it with --tls-certificate"],
     ["a long software version", { softwareVersion: "v".repeat(65) }, "hello.software_version has 65 characters"],
   ])("%s", async (_, hello, problem) => {
     expect(await new Batcher(hello).ended).toContain(problem);

@@ -62,6 +62,7 @@ function gateway(name: string, certificateFile = CERTIFICATE, privateKeyFile = K
     address: "127.0.0.1",
     httpPort: 0,
     tls: { port: 8443, certificateFile, privateKeyFile },
+    mesh: undefined,
     maxRequestBytes: 1,
   };
 }

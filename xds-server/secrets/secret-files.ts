@@ -3,6 +3,7 @@ import type { GatewayPlan } from "../plan/mesh-plan.js";
 import type { Clock } from "../platform/clock.js";
 import type { Finding } from "../registry/state.js";
 import type { FileAccess } from "./file-access.js";
+import { type MeshIdentityInForce, WatchedMeshIdentity } from "./mesh-identity.js";
 import type { SecretPair } from "./secret-pair.js";
 import { WatchedPair } from "./watched-pair.js";
 
@@ -13,6 +14,8 @@ const LOOK_EVERY_MS = 2_000;
 export interface ProvidedSecrets {
   /** The pair in force by name of the gateway; without one its TLS listener has to be left out. */
   readonly pairs: ReadonlyMap<string, SecretPair>;
+  /** The mesh identity in force by name of the gateway; without one it reaches no batcher that speaks TLS. */
+  readonly identities: ReadonlyMap<string, MeshIdentityInForce>;
   readonly findings: readonly Finding[];
 }
 
@@ -37,7 +40,8 @@ export interface SecretFilesDeps {
 export class SecretFiles implements SecretSource {
   readonly #deps: SecretFilesDeps;
   readonly #watched = new Map<string, WatchedPair>();
-  #provided: ProvidedSecrets = { pairs: new Map(), findings: [] };
+  readonly #identities = new Map<string, WatchedMeshIdentity>();
+  #provided: ProvidedSecrets = { pairs: new Map(), identities: new Map(), findings: [] };
   #cancelTimer: (() => void) | undefined;
   #isClosed = false;
 
@@ -61,6 +65,7 @@ export class SecretFiles implements SecretSource {
       added.look(wallMs);
     }
     for (const name of this.#watched.keys()) if (!names.has(name)) this.#watched.delete(name);
+    this.#followIdentities(gateways);
     this.#note(wallMs);
     this.#arm();
     return this.#provided;
@@ -72,9 +77,21 @@ export class SecretFiles implements SecretSource {
     this.#arm();
   }
 
+  #followIdentities(gateways: readonly GatewayPlan[]): void {
+    const { clock, logger } = this.#deps;
+    const wanted = new Map(gateways.flatMap(({ name, mesh }) => (mesh === undefined ? [] : [[name, mesh] as const])));
+    for (const [name, files] of wanted) {
+      if (isDeepStrictEqual(this.#identities.get(name)?.files, files)) continue;
+      const deps = { gateway: name, wallMs: () => clock.wallMs(), logger };
+      this.#identities.set(name, new WatchedMeshIdentity(files, deps));
+    }
+    for (const name of this.#identities.keys()) if (!wanted.has(name)) this.#identities.delete(name);
+  }
+
   #look(): void {
     const wallMs = this.#deps.clock.wallMs();
     for (const watched of this.#watched.values()) watched.look(wallMs);
+    for (const identity of this.#identities.values()) identity.look();
     if (this.#note(wallMs)) this.#deps.onChange();
   }
 
@@ -82,12 +99,17 @@ export class SecretFiles implements SecretSource {
   #note(wallMs: number): boolean {
     const pairs = new Map<string, SecretPair>();
     for (const [name, { inForce }] of this.#watched) if (inForce !== undefined) pairs.set(name, inForce);
-    const findings = [...this.#watched.values()].flatMap((watched) => watched.findings(wallMs));
+    const identities = new Map<string, MeshIdentityInForce>();
+    for (const [name, { inForce }] of this.#identities) if (inForce !== undefined) identities.set(name, inForce);
+    const findings = [
+      ...[...this.#watched.values()].flatMap((watched) => watched.findings(wallMs)),
+      ...[...this.#identities.values()].flatMap((identity) => identity.findings()),
+    ];
     const before = this.#provided;
-    const isSame =
-      pairs.size === before.pairs.size && [...pairs].every(([name, pair]) => before.pairs.get(name) === pair);
+    const now = { pairs: sameOr(before.pairs, pairs), identities: sameOr(before.identities, identities), findings };
+    const isSame = now.pairs === before.pairs && now.identities === before.identities;
     if (isSame && isDeepStrictEqual(findings, before.findings)) return false;
-    this.#provided = { pairs: isSame ? before.pairs : pairs, findings };
+    this.#provided = now;
     for (const [gateway, pair] of pairs) {
       if (before.pairs.get(gateway) === pair) continue;
       const { serial, validToMs } = pair;
@@ -98,7 +120,7 @@ export class SecretFiles implements SecretSource {
   }
 
   #arm(): void {
-    if (this.#watched.size === 0 || this.#isClosed) {
+    if ((this.#watched.size === 0 && this.#identities.size === 0) || this.#isClosed) {
       this.#cancelTimer?.();
       this.#cancelTimer = undefined;
     } else if (this.#cancelTimer === undefined) {
@@ -109,4 +131,10 @@ export class SecretFiles implements SecretSource {
       });
     }
   }
+}
+
+/** The map before when this one holds the same objects. */
+function sameOr<V>(before: ReadonlyMap<string, V>, now: ReadonlyMap<string, V>): ReadonlyMap<string, V> {
+  const isSame = now.size === before.size && [...now].every(([name, value]) => before.get(name) === value);
+  return isSame ? before : now;
 }

@@ -8,9 +8,11 @@ import { HeaderMutation } from "@servemesh/proto/gen/envoy/envoy/extensions/filt
 import { UpstreamCodec } from "@servemesh/proto/gen/envoy/envoy/extensions/filters/http/upstream_codec/v3/upstream_codec.js";
 import { HttpProtocolOptions } from "@servemesh/proto/gen/envoy/envoy/extensions/upstreams/http/v3/http_protocol_options.js";
 import { H_VERSION } from "@servemesh/proto/names";
-import type { Endpoint, MeshPlan } from "../plan/mesh-plan.js";
+import type { ClusterPlan, Endpoint, MeshPlan } from "../plan/mesh-plan.js";
+import { modelOf } from "../plan/names.js";
 import { packAny } from "./any.js";
 import { setMutation } from "./headers.js";
+import { batcherTls, MATCH_METADATA, MTLS_MATCH } from "./mesh-tls.js";
 import { SERVER_CLUSTER } from "./names.js";
 import { haveSameNames, translateEach } from "./reuse.js";
 import { adsSource, duration } from "./sources.js";
@@ -22,23 +24,37 @@ const CONNECTIONS_MAX = 1_024;
 /** Envoy's default of 3 would cut off the fallback exactly when many are refused. */
 const RETRIES_MAX = 4_096;
 
-export function translateClusters(plan: MeshPlan, previous: PreviousClusters | undefined): readonly Cluster[] {
+/**
+ * @param trustDomain of the identity of the Envoys that get them; undefined when they have none, and reach no batcher that
+ *   speaks TLS
+ */
+export function translateClusters(
+  plan: MeshPlan,
+  trustDomain: string | undefined,
+  previous: PreviousClusters | undefined,
+): readonly Cluster[] {
   const before = previous && { items: previous.plan.clusters, results: previous.resources.clusters };
   // A cluster does not say who its endpoints are, so it stays as they come and go.
   if (before !== undefined && haveSameNames(before.items, plan.clusters, ({ name }) => name)) return before.results;
-  const server = before?.results.at(-1) ?? batcherCluster(SERVER_CLUSTER, undefined);
-  return translateEach(plan.clusters, ({ name, version }) => batcherCluster(name, version), server, before);
+  const server = before?.results.at(-1) ?? batcherCluster(SERVER_CLUSTER, undefined, trustDomain);
+  const make = ({ name, version }: ClusterPlan): Cluster => batcherCluster(name, version, trustDomain);
+  return translateEach(plan.clusters, make, server, before);
 }
 
+/** @param trustDomain as for clusters; without one, endpoints that speak TLS are left out */
 export function translateEndpoints(
   plan: MeshPlan,
+  trustDomain: string | undefined,
   previous: PreviousClusters | undefined,
 ): readonly ClusterLoadAssignment[] {
   const before = previous && { items: previous.plan.clusters, results: previous.resources.endpoints };
   const isSameServer = previous?.plan.server === plan.server;
   if (isSameServer && before?.items === plan.clusters) return before.results;
-  const server = (isSameServer ? before?.results.at(-1) : undefined) ?? loadAssignment(SERVER_CLUSTER, plan.server);
-  return translateEach(plan.clusters, ({ name, endpoints }) => loadAssignment(name, endpoints), server, before);
+  const reachable = (endpoints: readonly Endpoint[]): readonly Endpoint[] =>
+    trustDomain === undefined ? endpoints.filter(({ tls }) => tls !== true) : endpoints;
+  const make = (name: string, endpoints: readonly Endpoint[]) => loadAssignment(name, reachable(endpoints));
+  const server = (isSameServer ? before?.results.at(-1) : undefined) ?? make(SERVER_CLUSTER, plan.server);
+  return translateEach(plan.clusters, ({ name, endpoints }) => make(name, endpoints), server, before);
 }
 
 /** The part of a translation that these lists are made from and taken over from; the server's entry is always the last. */
@@ -48,7 +64,8 @@ interface PreviousClusters {
 }
 
 /** @param version sent to the batcher as `x-servemesh-version`; it holds for split, fallback and mirror alike */
-function batcherCluster(name: string, version: string | undefined): Cluster {
+function batcherCluster(name: string, version: string | undefined, trustDomain: string | undefined): Cluster {
+  const model = version === undefined ? undefined : modelOf(version);
   return Cluster.fromPartial({
     name,
     clusterDiscoveryType: { $case: "type", value: Cluster_DiscoveryType.EDS },
@@ -68,6 +85,7 @@ function batcherCluster(name: string, version: string | undefined): Cluster {
     // Endpoints come and go by their own reports; panic mode would send calls to ejected ones.
     commonLbConfig: { healthyPanicThreshold: { value: 0 } },
     outlierDetection: outlierDetection(),
+    transportSocketMatches: trustDomain === undefined ? [] : [batcherTls(trustDomain, model)],
     typedExtensionProtocolOptions: {
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": packAny(HttpProtocolOptions, http2Options(version)),
     },
@@ -129,7 +147,8 @@ function http2Options(version: string | undefined): HttpProtocolOptions {
 }
 
 function loadAssignment(clusterName: string, endpoints: readonly Endpoint[]): ClusterLoadAssignment {
-  const lbEndpoints = endpoints.map(({ ip, port }) => ({
+  const lbEndpoints = endpoints.map(({ ip, port, tls }) => ({
+    ...(tls === true ? { metadata: { filterMetadata: { [MATCH_METADATA]: MTLS_MATCH } } } : {}),
     hostIdentifier: {
       $case: "endpoint" as const,
       value: {

@@ -45,6 +45,7 @@ const CASES: Readonly<Record<string, StateFixture>> = {
       },
     ],
   },
+  mtls: { ...ranker, ready: { ...ranker.ready, "ranker:41": ["127.0.0.1:19000", "tls 10.1.0.7:19000"] } },
   "two-models-one-bad": {
     ...ranker,
     models: [...(ranker.models ?? []), { name: "echo", slo: { deadlineMs: 500 }, allowedTenants: ["*"] }],
@@ -55,6 +56,10 @@ const CASES: Readonly<Record<string, StateFixture>> = {
 
 /** Another one in each run: no file shows it. Secrets are in secrets.test.ts. */
 const CERTIFICATES = new Map([["default", secretPairOf(selfSignedCertificate())]]);
+
+const IDENTITIES = new Map([
+  ["default", { pair: secretPairOf(selfSignedCertificate()), authorities: "", trustDomain: "mesh" }],
+]);
 
 /** JSON has no 64-bit integers, and bytes are read best in hex. */
 function plainly(_key: string, value: unknown): unknown {
@@ -76,6 +81,7 @@ describe.each(Object.entries(CASES))("translate %s", (name, fixture) => {
   const resources = translate(plan, {
     gate: { module: Buffer.from("\0asm"), config: Buffer.from("config") },
     transcoderDescriptor: Buffer.from("descriptors"),
+    ...(name === "mtls" ? { identities: IDENTITIES } : {}),
     ...(name === "tls" ? { accessLogPath: "/var/log/servemesh/access.ndjson", secrets: CERTIFICATES } : {}),
   });
   const files: Readonly<Record<string, unknown>> = {

@@ -7,6 +7,10 @@ export const GATE = "gate";
 /** Cluster of the ready batchers that take server-level calls. */
 export const SERVER_CLUSTER = "_server";
 
+/** SDS resources of every group: who its Envoys are in the mesh, and the issuers of batchers' certificates. */
+export const MESH_IDENTITY = "mesh/identity";
+export const MESH_AUTHORITIES = "mesh/ca";
+
 /** SDS resource of a gateway record's certificate: `default` → `certificate/default`. */
 export function certificateName(gateway: string): string {
   return `certificate/${gateway}`;

@@ -15,7 +15,7 @@ const plan = planMesh(
     ready: { ...fixture.ready, "echo:1": ["127.0.0.1:19050"] },
   }),
 );
-const shared = translateShared(plan);
+const shared = translateShared(plan, undefined);
 
 function scoped(...models: string[]) {
   const resources = withinScope(shared, plan, models);

@@ -11,13 +11,16 @@ import {
 /** A translation of a mesh whose Envoys are one group, with all that it was made from. */
 export interface Translation {
   readonly plan: MeshPlan;
+  readonly trustDomain?: string | undefined;
   readonly settings: TranslateSettings;
   readonly resources: MeshResources;
 }
 
 /** What the Envoys of the plan's first group are told, as the pipeline would. */
 export function translate(plan: MeshPlan, settings: TranslateSettings, previous?: Translation): MeshResources {
-  const shared: SharedTranslation | undefined = previous;
+  const [gateway] = plan.gateways;
+  const trustDomain = settings.identities?.get(gateway?.name ?? "")?.trustDomain;
+  const shared: SharedTranslation | undefined = previous && { trustDomain, ...previous };
   const group: GroupTranslation | undefined = previous && { ...previous, gateway: previous.plan.gateways[0] };
-  return { ...translateShared(plan, shared), ...translateGroup(plan.gateways[0], settings, group) };
+  return { ...translateShared(plan, trustDomain, shared), ...translateGroup(gateway, settings, group) };
 }

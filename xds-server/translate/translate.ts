@@ -6,6 +6,7 @@ import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config
 import type { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import type { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
 import type { GatewayPlan, MeshPlan } from "../plan/mesh-plan.js";
+import type { MeshIdentityInForce } from "../secrets/mesh-identity.js";
 import { translateClusters, translateEndpoints } from "./clusters.js";
 import { closedGateExtension, gateExtension } from "./gate-filter.js";
 import { hasCertificate, type ListenerSettings, translateListeners } from "./listeners.js";
@@ -32,6 +33,8 @@ export interface GroupResources {
 export interface MeshResources extends SharedResources, GroupResources {}
 
 export interface TranslateSettings extends ListenerSettings {
+  /** Mesh identities by name of the gateway; absent means none. */
+  readonly identities?: ReadonlyMap<string, MeshIdentityInForce>;
   /** The gate filter. Without it a closed gate stands in its place and every call is refused as unavailable. */
   readonly gate: GateSettings | undefined;
 }
@@ -43,9 +46,11 @@ export interface GateSettings {
   readonly config: Uint8Array;
 }
 
-/** Shared resources with the plan that they were made from. */
+/** Shared resources with what they were made from. */
 export interface SharedTranslation {
   readonly plan: MeshPlan;
+  /** Where the batchers' identities lie; undefined for groups that have none themselves, and so reach none with TLS. */
+  readonly trustDomain: string | undefined;
   readonly resources: SharedResources;
 }
 
@@ -58,13 +63,18 @@ export interface GroupTranslation {
 
 /**
  * Pure: equal plans give equal resources.
- * @param previous source of messages for what did not change: the same part of a plan gives the same message object, and a
- *   list of which nothing changed is the same list
+ * @param trustDomain of the group's mesh identity; undefined when it has none
+ * @param previous of the same trust domain; source of messages for what did not change: the same part of a plan gives the
+ *   same message object, and a list of which nothing changed is the same list
  */
-export function translateShared(plan: MeshPlan, previous?: SharedTranslation): SharedResources {
+export function translateShared(
+  plan: MeshPlan,
+  trustDomain: string | undefined,
+  previous?: SharedTranslation,
+): SharedResources {
   return {
-    clusters: translateClusters(plan, previous),
-    endpoints: translateEndpoints(plan, previous),
+    clusters: translateClusters(plan, trustDomain, previous),
+    endpoints: translateEndpoints(plan, trustDomain, previous),
     scopes: translateScopes(plan, previous),
     routes: translateRoutes(plan, previous),
   };
@@ -105,8 +115,11 @@ function secretsOf(
   previous: GroupTranslation | undefined,
 ): readonly Secret[] {
   const name = gateway?.name ?? "";
-  const isSame = previous?.gateway === gateway && previous?.settings.secrets?.get(name) === settings.secrets?.get(name);
-  return (isSame ? previous?.resources.secrets : undefined) ?? translateSecrets(gateway, settings.secrets);
+  const isSame =
+    previous?.gateway === gateway &&
+    previous?.settings.secrets?.get(name) === settings.secrets?.get(name) &&
+    previous?.settings.identities?.get(name) === settings.identities?.get(name);
+  return (isSame ? previous?.resources.secrets : undefined) ?? translateSecrets(gateway, settings);
 }
 
 function extensionsOf(

@@ -1,15 +1,15 @@
 import { type Server, ServerCredentials } from "@grpc/grpc-js";
-import { identityUri, type MeshIdentity } from "@servemesh/proto/identity";
+import { identityUri } from "@servemesh/proto/identity";
 import { MeshCredentials, peerOf } from "@servemesh/proto/mesh-credentials";
+import { MeshListener } from "@servemesh/proto/mesh-listener";
 import type { Address } from "../platform/address.js";
 import type { Clock } from "../platform/clock.js";
-import { bindServer } from "../platform/grpc-server.js";
+import { bindServer, portProblem } from "../platform/grpc-server.js";
 import type { Logger } from "../platform/logger.js";
 import type { Finding } from "../registry/state.js";
-import type { AuthenticatedCall, AuthorizeNode } from "../xds/node-admission.js";
+import type { AuthorizeNode } from "../xds/node-admission.js";
 import { type AuthorizeBatcher, batcherProblem } from "./batcher-identity.js";
 import { judgeNode } from "./node-identity.js";
-import { TlsListener } from "./tls-listener.js";
 
 /** Files of the control plane's own certificate and of the issuers of its clients'. */
 export interface DoorFiles {
@@ -59,7 +59,7 @@ interface MeshDoorDeps {
 class MeshDoor implements AdsDoor {
   readonly #deps: MeshDoorDeps;
   readonly #own: MeshCredentials;
-  #listener: TlsListener | undefined;
+  #listener: MeshListener | undefined;
 
   constructor({ certificate, privateKey, clientAuthorities }: DoorFiles, deps: MeshDoorDeps) {
     const { clock, logger } = deps;
@@ -79,20 +79,25 @@ class MeshDoor implements AdsDoor {
     throw new Error(`--tls-certificate: "${certificate}" is for ${said}, but a control plane needs one for ${wanted}`);
   }
 
-  open(server: Server, address: Address): Promise<Address> {
-    this.#listener = new TlsListener(server, this.#own.serverCredentials(), this.#deps.clock);
-    return this.#listener.open(address, FLAG);
+  async open(server: Server, address: Address): Promise<Address> {
+    const { clock, logger } = this.#deps;
+    this.#listener = new MeshListener(this.#own, server, {
+      endsWithCertificate: true,
+      logger,
+      schedule: (delayMs, run) => clock.schedule(delayMs, run),
+      wallMs: () => clock.wallMs(),
+    });
+    try {
+      return { host: address.host, port: await this.#listener.open(address.host, address.port) };
+    } catch (error) {
+      throw new Error(portProblem(FLAG, address, error as Error));
+    }
   }
 
-  readonly authorizeNode: AuthorizeNode = (call, node) => {
-    const peer = this.#peerOf(call);
-    return "refusal" in peer ? peer : judgeNode(peer.identities, this.#own.identity.trustDomain, node);
-  };
+  readonly authorizeNode: AuthorizeNode = (call, node) => judgeNode(peerOf(call), this.#own.identity.trustDomain, node);
 
-  readonly authorizeBatcher: AuthorizeBatcher = (call, model) => {
-    const peer = this.#peerOf(call);
-    return "refusal" in peer ? peer.refusal : batcherProblem(peer.identities, this.#own.identity.trustDomain, model);
-  };
+  readonly authorizeBatcher: AuthorizeBatcher = (call, model) =>
+    batcherProblem(peerOf(call), this.#own.identity.trustDomain, model);
 
   findings(): Finding[] {
     return this.#own.problems().map((message) => ({ severity: "error", subject: "control-plane", message }));
@@ -101,16 +106,5 @@ class MeshDoor implements AdsDoor {
   close(): void {
     this.#own.close();
     this.#listener?.close();
-  }
-
-  #peerOf(call: AuthenticatedCall): { readonly identities: readonly MeshIdentity[] } | { readonly refusal: string } {
-    const peer = peerOf(call);
-    if (peer === undefined) return { refusal: "this port takes clients with a certificate of the mesh only" };
-    const leftMs = peer.validToMs - this.#deps.clock.wallMs();
-    // A session that TLS resumes is not checked again.
-    if (!(leftMs > 0)) return { refusal: "the certificate of this connection has expired; connect with a new one" };
-    // Whoever was let in leaves when its certificate ends, also if it stays connected all the time.
-    this.#listener?.cutIn(leftMs, call.getPeer());
-    return peer;
   }
 }

@@ -103,7 +103,7 @@ describe("readableContent", () => {
   it("shows of a gateway's secret its name, and the certificate by digest", () => {
     const certificate = selfSignedCertificate();
     const gateway = { name: "edge", tls: { port: 8443, certificateFile: "/c", privateKeyFile: "/k" } };
-    const [secret] = translateSecrets(gateway, new Map([["edge", secretPairOf(certificate)]]));
+    const [secret] = translateSecrets(gateway, { secrets: new Map([["edge", secretPairOf(certificate)]]) });
     if (secret === undefined) throw new Error("there is no secret");
     const resource = secretResource(secret);
     const content = contentOf(resource);

@@ -15,8 +15,6 @@ export interface NodeGrant {
 /** The part of a server's call that tells who is at the other end. */
 export interface AuthenticatedCall {
   getAuthContext(): { readonly sslPeerCertificate?: PeerCertificate };
-  /** `127.0.0.1:40112` */
-  getPeer(): string;
 }
 
 /** Judges who opened a stream by its certificate. */

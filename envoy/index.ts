@@ -1,4 +1,5 @@
 export { findEnvoy, findTriton, pythonCommand, type TritonInstallation } from "./run/binaries.js";
+export type { IdentityFiles } from "./run/bootstrap-tls.js";
 export type { CertificateFiles } from "./run/certificates.js";
 export { ackedRoutes, waitRoutesAcked } from "./run/gateway-acks.js";
 export { findPair, type JournalPair, pollJournal, primaryRecords, readJournal } from "./run/journal-reader.js";
@@ -11,6 +12,7 @@ export {
   TENANT,
   type VersionContents,
 } from "./run/mesh-contents.js";
+export type { MeshIdentities } from "./run/mesh-context.js";
 export {
   findVersion,
   type ModelManifest,

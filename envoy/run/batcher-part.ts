@@ -5,6 +5,7 @@ import { createPart, type Part } from "./part.js";
 import { repositoryRoot } from "./paths.js";
 import type { ReplicaPorts } from "./ports.js";
 import { answersOk } from "./probes.js";
+import { RunError } from "./run-error.js";
 
 const MAIN = join(repositoryRoot, "batcher", "dist", "main.js");
 
@@ -39,6 +40,7 @@ export function createBatcherPart(
         ...["--triton", loopbackAddress(ports.tritonGrpc)],
         ...["--control-plane", loopbackAddress(context.ports.controlPlane)],
         ...["--journal-dir", journalFolder(context), "--features-dir", replica.featuresFolder],
+        ...trustFlags(context, version.model),
         ...replica.flags,
       ],
       environment: context.watchdog.environment,
@@ -50,4 +52,11 @@ export function createBatcherPart(
     stopGraceMs: 12_000,
     abort: context.abort,
   });
+}
+
+function trustFlags({ identities }: MeshContext, model: string): string[] {
+  if (identities === undefined) return [];
+  const files = identities.batchers[model];
+  if (files === undefined) throw new RunError(`the mesh's identities have none for batchers of ${model}`);
+  return ["--tls-certificate", files.certificate, "--tls-key", files.privateKey, "--tls-ca", files.authorities];
 }

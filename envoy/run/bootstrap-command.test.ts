@@ -29,7 +29,7 @@ describe("servemesh-bootstrap", () => {
   it("writes the bootstrap of a gateway beside the control plane, and says how to start it", () => {
     expect(run()).toContain(`envoy --config-path ${join(folder, "bootstrap.json")}`);
     expect(bootstrap()).toMatchObject({ node: { id: "edge-1", cluster: "gateway" } });
-    expect(existsSync(join(folder, "mesh-secrets.json"))).toBe(false);
+    expect(existsSync(join(folder, "mesh-identity.json"))).toBe(false);
   });
 
   it("takes role and labels", () => {
@@ -43,8 +43,12 @@ describe("servemesh-bootstrap", () => {
     const own = new TestMeshFolder().write(await authority.issue(["spiffe://prod/gateway/edge-1"]), authority.pem);
     const tls = ["--tls-certificate", own.certificate, "--tls-key", own.privateKey, "--tls-ca", own.authorities];
     run("--control-plane", "cp.example:18000", ...tls);
-    expect(readFileSync(join(folder, "mesh-secrets.json"), "utf8")).toContain("spiffe://prod/control-plane");
-    expect(JSON.stringify(bootstrap())).toContain(JSON.stringify(join(folder, "mesh-secrets.json")));
+    expect(readFileSync(join(folder, "mesh-authorities.json"), "utf8")).toContain("spiffe://prod/control-plane");
+    for (const file of ["mesh-identity.json", "mesh-authorities.json"]) {
+      expect(JSON.stringify(bootstrap())).toContain(JSON.stringify(join(folder, file)));
+      // Envoy takes nothing of a secrets file that holds several.
+      expect(JSON.parse(readFileSync(join(folder, file), "utf8")).resources).toHaveLength(1);
+    }
     own.remove();
     expect(() => run("--control-plane", "cp.example:18000", ...tls)).toThrow("--tls-certificate: ");
   });

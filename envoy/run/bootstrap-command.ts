@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { MeshCredentials } from "@servemesh/proto/mesh-credentials";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { type BootstrapOptions, createBootstrap } from "./bootstrap.js";
-import { type IdentityFiles, meshSecrets } from "./bootstrap-tls.js";
+import { type IdentityFiles, writeMeshSecrets } from "./bootstrap-tls.js";
 
 interface Flags {
   readonly nodeId: string;
@@ -28,14 +28,13 @@ export function runBootstrapCommand(argv: readonly string[]): string {
   if (problem !== undefined) command.error(`error: ${problem}`);
   const folder = resolve(flags.out);
   const identity = identityFiles(flags);
-  const secrets = identity === undefined ? undefined : meshSecrets(identity, trustDomainOf(identity));
+  const trustDomain = identity === undefined ? "" : trustDomainOf(identity);
   mkdirSync(folder, { recursive: true });
-  const secretsFile = join(folder, "mesh-secrets.json");
   const bootstrapFile = join(folder, "bootstrap.json");
   const { nodeId, role, label: labels, controlPlane, adminPort } = flags;
   const options = { nodeId, role, labels, controlPlane, adminPort };
-  if (secrets !== undefined) write(secretsFile, secrets);
-  write(bootstrapFile, createBootstrap(secrets === undefined ? options : { ...options, secretsFile }));
+  const trust = identity === undefined ? {} : { secretFiles: writeMeshSecrets(folder, identity, trustDomain) };
+  writeFileSync(bootstrapFile, `${JSON.stringify(createBootstrap({ ...options, ...trust }), null, 2)}\n`);
   return `${bootstrapFile} is written; start Envoy with\n  envoy --config-path ${bootstrapFile}\n`;
 }
 
@@ -112,8 +111,4 @@ function port(text: string): number {
   if (!/^\d{1,5}$/.test(text) || value < 1 || value > 65_535)
     throw new InvalidArgumentError("it must be a port, 1 to 65535");
   return value;
-}
-
-function write(file: string, content: object): void {
-  writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`);
 }

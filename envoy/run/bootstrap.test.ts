@@ -1,12 +1,12 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import { findEnvoy } from "./binaries.js";
 import { createBootstrap } from "./bootstrap.js";
-import { meshSecrets } from "./bootstrap-tls.js";
+import { writeMeshSecrets } from "./bootstrap-tls.js";
 
 const folder = mkdtempSync(join(tmpdir(), "servemesh-bootstrap-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -50,17 +50,23 @@ describe("createBootstrap", () => {
   });
 
   it("with mutual TLS and a name in place of an address is accepted by the real Envoy", async () => {
-    const secretsFile = join(folder, "mesh-secrets.json");
-    writeFileSync(secretsFile, JSON.stringify(meshSecrets(FILES, "mesh")));
-    const bootstrap = createBootstrap({ ...OPTIONS, controlPlane: { host: "cp.example", port: 18_000 }, secretsFile });
+    const secretFiles = writeMeshSecrets(folder, FILES, "mesh");
+    const bootstrap = createBootstrap({ ...OPTIONS, controlPlane: { host: "cp.example", port: 18_000 }, secretFiles });
     expect(bootstrap).toMatchObject({ static_resources: { clusters: [{ type: "STRICT_DNS" }] } });
     expect(await validate("tls", bootstrap)).toContain("OK");
   });
 
   it("takes nobody for the control plane but the one of its trust domain", () => {
-    expect(JSON.stringify(meshSecrets(FILES, "mesh"))).toContain(
-      '"match_typed_subject_alt_names":[{"san_type":"URI","matcher":{"exact":"spiffe://mesh/control-plane"}}]',
-    );
+    const { authorities } = writeMeshSecrets(folder, FILES, "mesh");
+    expect(JSON.parse(readFileSync(authorities, "utf8"))).toMatchObject({
+      resources: [
+        {
+          validation_context: {
+            match_typed_subject_alt_names: [{ san_type: "URI", matcher: { exact: "spiffe://mesh/control-plane" } }],
+          },
+        },
+      ],
+    });
   });
 
   it("reports its load to the control plane", () => {

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { controlPlaneTls } from "./bootstrap-tls.js";
+import { controlPlaneTls, type SecretFiles } from "./bootstrap-tls.js";
 
 /** What an Envoy of the mesh must know before it meets the control plane. */
 export interface BootstrapOptions {
@@ -12,8 +12,8 @@ export interface BootstrapOptions {
   readonly adminPort: number;
   /** ADS of the control plane; an IP address or a name. */
   readonly controlPlane: { readonly host: string; readonly port: number };
-  /** Absolute path of the file of `meshSecrets`; without it the connection is plain text, so the host must be loopback. */
-  readonly secretsFile?: string;
+  /** Of `writeMeshSecrets`; without them the connection is plain text, so the host must be loopback. */
+  readonly secretFiles?: SecretFiles;
   /** Heap at which Envoy stops taking new requests. */
   readonly maxHeapBytes?: number;
   readonly maxDownstreamConnections?: number;
@@ -69,7 +69,7 @@ function socketAddress(address: string, port: number): object {
   return { socket_address: { address, port_value: port } };
 }
 
-function controlPlaneCluster({ controlPlane: { host, port }, secretsFile }: BootstrapOptions): object {
+function controlPlaneCluster({ controlPlane: { host, port }, secretFiles }: BootstrapOptions): object {
   return {
     name: CONTROL_PLANE,
     type: isIP(host) === 0 ? "STRICT_DNS" : "STATIC",
@@ -87,7 +87,7 @@ function controlPlaneCluster({ controlPlane: { host, port }, secretsFile }: Boot
       cluster_name: CONTROL_PLANE,
       endpoints: [{ lb_endpoints: [{ endpoint: { address: socketAddress(host, port) } }] }],
     },
-    ...(secretsFile === undefined ? {} : { transport_socket: controlPlaneTls(secretsFile) }),
+    ...(secretFiles === undefined ? {} : { transport_socket: controlPlaneTls(secretFiles) }),
   };
 }
 

@@ -23,6 +23,7 @@ export function createControlPlanePart(context: MeshContext): Part {
         ...["--ads", loopbackAddress(ports.controlPlane), "--admin", loopbackAddress(ports.admin)],
         ...["--health", loopbackAddress(ports.controlPlaneHealth)],
         ...["--access-log", join(context.folder, "logs", "access.ndjson")],
+        ...trustFlags(context),
       ],
       environment: context.watchdog.environment,
       logFile: logFile(context, "control-plane"),
@@ -32,4 +33,10 @@ export function createControlPlanePart(context: MeshContext): Part {
     stopGraceMs: 5_000,
     abort: context.abort,
   });
+}
+
+function trustFlags({ identities }: MeshContext): string[] {
+  if (identities === undefined) return [];
+  const { certificate, privateKey, authorities } = identities.controlPlane;
+  return ["--tls-certificate", certificate, "--tls-key", privateKey, "--tls-client-ca", authorities];
 }

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createBootstrap } from "./bootstrap.js";
+import { type SecretFiles, writeMeshSecrets } from "./bootstrap-tls.js";
 import { logFile, loopbackAddress, type MeshContext } from "./mesh-context.js";
 import { createPart, type Part } from "./part.js";
 import { answersOk } from "./probes.js";
@@ -25,6 +26,7 @@ export function createGatewayPart(context: MeshContext, { binary, workers }: Gat
     nodeId: GATEWAY_NODE_ID,
     adminPort: ports.envoyAdmin,
     controlPlane: { host: "127.0.0.1", port: ports.controlPlane },
+    ...secretsOf(context),
   });
   writeFileSync(bootstrapFile, `${JSON.stringify(bootstrap, null, 2)}\n`);
   return createPart({
@@ -43,4 +45,9 @@ export function createGatewayPart(context: MeshContext, { binary, workers }: Gat
     stopGraceMs: 3_000,
     abort: context.abort,
   });
+}
+
+function secretsOf({ folder, identities }: MeshContext): { readonly secretFiles?: SecretFiles } {
+  if (identities === undefined) return {};
+  return { secretFiles: writeMeshSecrets(folder, identities.gateway, identities.trustDomain) };
 }

@@ -9,7 +9,7 @@ import { type CertificateFiles, provideCertificates } from "./certificates.js";
 import { createControlPlanePart, tokenFile } from "./control-plane-part.js";
 import { createGatewayPart } from "./gateway-part.js";
 import { DEMO_CONTENTS, type MeshContents } from "./mesh-contents.js";
-import { loopbackAddress, type MeshContext } from "./mesh-context.js";
+import { loopbackAddress, type MeshContext, type MeshIdentities } from "./mesh-context.js";
 import { findVersion, type ModelManifest, readModelManifest } from "./model-manifest.js";
 import type { Part } from "./part.js";
 import { checkPortsFree, type PortPlan, planPorts } from "./ports.js";
@@ -31,6 +31,8 @@ export interface LocalMeshOptions {
   readonly batcherFlags?: readonly string[];
   /** Envoy's worker threads; 2 when absent. */
   readonly workers?: number;
+  /** Mutual TLS between the parts; plain text when absent. */
+  readonly identities?: MeshIdentities;
   /** Gives the start up; what was started is ended. */
   readonly abort?: AbortSignal;
   /** Told what has been reached, one line each. */
@@ -103,7 +105,13 @@ export async function startLocalMesh(options: LocalMeshOptions): Promise<LocalMe
   await checkPortsFree(ports);
   const folder = resolve(options.folder);
   clearFolder(folder);
-  const context: MeshContext = { folder, ports, watchdog: startWatchdog(), abort: options.abort };
+  const context: MeshContext = {
+    folder,
+    ports,
+    watchdog: startWatchdog(),
+    abort: options.abort,
+    identities: options.identities,
+  };
   const parts: MeshParts = {
     controlPlane: createControlPlanePart(context),
     gateway: createGatewayPart(context, { binary: binaries.envoy, workers: options.workers ?? 2 }),
@@ -137,7 +145,7 @@ async function bringUp(
   });
   say("control plane is up");
   const apiKey = await registerContents(admin, contents, manifest);
-  await registerGateway(admin, ports, certificates, options.maxRequestBytes);
+  await registerGateway(admin, context, certificates, options.maxRequestBytes);
   say(`${contents.versions.length} versions of ${contents.models.length} models registered`);
   await startReplicas(parts.replicas, say);
   const waitReplicasReady = (timeoutMs: number): Promise<void> =>

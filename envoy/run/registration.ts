@@ -2,8 +2,8 @@ import { Stage } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.
 import type { AdminClient } from "@servemesh/xds-server";
 import type { CertificateFiles } from "./certificates.js";
 import { type MeshContents, TENANT, type VersionContents } from "./mesh-contents.js";
+import type { MeshContext } from "./mesh-context.js";
 import { findVersion, type ModelManifest, versionRecord } from "./model-manifest.js";
-import type { PortPlan } from "./ports.js";
 
 /** The stages on the way to each one, in the order in which they must be taken. */
 const STEPS: Record<VersionContents["stage"], readonly Stage[]> = {
@@ -56,7 +56,7 @@ async function registerVersion(
 /** Registers the listeners: HTTP and TLS on loopback. */
 export async function registerGateway(
   admin: AdminClient,
-  ports: PortPlan,
+  { ports, identities }: MeshContext,
   certificates: CertificateFiles,
   maxRequestBytes: number | undefined,
 ): Promise<void> {
@@ -69,6 +69,11 @@ export async function registerGateway(
       tlsCertificateFile: certificates.serverCertificate,
       tlsPrivateKeyFile: certificates.serverKey,
       maxRequestBytes: BigInt(maxRequestBytes ?? 0),
+      ...(identities !== undefined && {
+        meshCertificateFile: identities.gateway.certificate,
+        meshPrivateKeyFile: identities.gateway.privateKey,
+        meshCaFile: identities.gateway.authorities,
+      }),
     },
   });
 }

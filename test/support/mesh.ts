@@ -7,6 +7,7 @@ import {
   type JournalPair,
   type LocalMesh,
   type MeshContents,
+  type MeshIdentities,
   pollJournal,
   repositoryRoot,
   type ServingOverrides,
@@ -32,6 +33,8 @@ export interface TestMeshOptions {
   readonly shadow?: number;
   readonly fallback?: readonly string[];
   readonly maxRequestBytes?: number;
+  /** Mutual TLS between the parts. */
+  readonly identities?: MeshIdentities;
   /** Of every version. */
   readonly serving?: ServingOverrides;
 }
@@ -68,6 +71,7 @@ export async function startTestMesh(name: string, options: TestMeshOptions): Pro
     basePort,
     contents,
     ...(options.maxRequestBytes !== undefined && { maxRequestBytes: options.maxRequestBytes }),
+    ...(options.identities !== undefined && { identities: options.identities }),
   });
   const settled = async (): Promise<void> => {
     await eventually("Envoy acknowledges everything", async () => (await allAcked(mesh)) || undefined, {

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { createCommand, readConfig } from "./config.js";
 
 const BASE = ["--model", "ranker", "--version", "41", "--listen", "127.0.0.1:0", "--triton", "127.0.0.1:8001"];
+const TLS = ["--tls-certificate", "own.pem", "--tls-key", "own.key", "--tls-ca", "ca.pem"];
 const read = (...args: string[]) =>
   readConfig(
     createCommand()
@@ -56,7 +57,25 @@ describe("readConfig", () => {
     rmSync(directory, { recursive: true });
   });
 
+  it("may leave the machine with an identity, but for the model server", () => {
+    const elsewhere = BASE.map((arg) => (arg === "127.0.0.1:0" ? "0.0.0.0:9000" : arg));
+    const { sidecar } = read(...elsewhere, "--control-plane", "cp.example:1", "--advertise", "10.0.0.7:9000", ...TLS);
+    expect(sidecar).toMatchObject({
+      listen: { host: "0.0.0.0", port: 9000 },
+      advertise: "10.0.0.7:9000",
+      controlPlane: { host: "cp.example", port: 1 },
+      tls: { certificate: "own.pem", privateKey: "own.key", authorities: "ca.pem" },
+    });
+    const awayFromTriton = BASE.map((arg) => (arg === "127.0.0.1:8001" ? "10.0.0.8:8001" : arg));
+    expect(() => read(...awayFromTriton, "--control-plane", "cp.example:1", ...TLS)).toThrow(/--triton: "10.0.0.8"/);
+  });
+
   it.each([
+    [
+      [...BASE, "--control-plane", "localhost:1", ...TLS.slice(0, 4)],
+      /--tls-certificate, --tls-key, --tls-ca: give all/,
+    ],
+    [[...BASE, "--control-plane", "localhost:1", "--advertise", "10.0.0.7:1"], /--advertise: .*give --tls-certificate/],
     [[...BASE], /--control-plane, --spec: give exactly one/],
     [[...BASE.map((arg) => (arg === "41" ? "041" : arg)), "--control-plane", "localhost:1"], /--version: "041"/],
     [

@@ -71,6 +71,7 @@ const GOOD: readonly (readonly [RecordKey, object])[] = [
   [aliasKey, { ...alias, fallback: ["ranker-lite:1"], shadow: { version: "43" }, deadlineMs: 80 }],
   [tenantKey, { ...tenant, plan: { priority: "batch" } }],
   [replicaKey, replica],
+  [gatewayKey, { ...gateway, meshCertificateFile: "/a", meshPrivateKeyFile: "/b", meshCaFile: "/c" }],
   [gatewayKey, { ...gateway, tlsPort: 8443, tlsCertificateFile: "/a", tlsPrivateKeyFile: "/b" }],
   [stageKey, stage],
 ];
@@ -301,6 +302,18 @@ describe("bad records name the field", () => {
     ["a port that is none", gatewayKey, { ...gateway, httpPort: 70_000 }, /^http_port is 70000/],
     ["no port at all", gatewayKey, { name: "default" }, /^http_port and tls_port are both 0/],
     ["one port twice", gatewayKey, { ...gateway, tlsPort: 8080 }, /^http_port and tls_port are both 8080/],
+    [
+      "an identity without its issuers",
+      gatewayKey,
+      { ...gateway, meshCertificateFile: "/a", meshPrivateKeyFile: "/b" },
+      /^mesh_ca_file "" is not an absolute path, .*write all three, or none/,
+    ],
+    [
+      "an identity from a relative path",
+      gatewayKey,
+      { ...gateway, meshCertificateFile: "a", meshPrivateKeyFile: "/b", meshCaFile: "/c" },
+      /^mesh_certificate_file "a"/,
+    ],
     ["TLS without a file", gatewayKey, { ...gateway, tlsPort: 8443 }, /^tls_certificate_file ""/],
     [
       "a body limit of 1 GiB",

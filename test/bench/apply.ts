@@ -11,7 +11,7 @@ import { quantileOf } from "./statistics.js";
 const CHANGES = 200;
 /** From one change to the next; not a multiple of the load's interval, so that changes meet it at every phase. */
 const SPACING_MS = 151;
-const RATE_PER_SECOND = 300;
+const RATE_PER_SECOND = 200;
 const WARM_UP_MS = 5_000;
 /** How long the load goes on after the last change. */
 const TAIL_MS = 2_000;

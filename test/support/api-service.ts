@@ -53,25 +53,24 @@ function apiListener({ listener, revision = "", flawed }: ApiService): Listener 
   };
   const manager = HttpConnectionManager.fromPartial({
     routeSpecifier: { $case: "rds", value: { configSource: ads(), routeConfigName: tableOf(listener) } },
-    // Without the router at its end a chain of filters leads nowhere.
-    httpFilters: flawed === "Listener" ? [] : [router],
+    // The router must be the last of the chain, and the only one of its name.
+    httpFilters: flawed === "Listener" ? [router, router] : [router],
   });
   const apiListener = any(HttpConnectionManager.$type, HttpConnectionManager.encode(manager).finish());
   return Listener.fromPartial({ name: listener, statPrefix: revision, apiListener: { apiListener } });
 }
 
 function routeTable({ listener, cluster, revision = "all", flawed }: ApiService): RouteConfiguration {
-  // A group that is never closed.
-  const regex = flawed === "RouteConfiguration" ? "(" : ".*";
   return RouteConfiguration.fromPartial({
     name: tableOf(listener),
     virtualHosts: [
       {
         name: revision,
-        domains: ["*"],
+        // A wildcard stands at an end of a pattern.
+        domains: flawed === "RouteConfiguration" ? ["or*ders"] : ["*"],
         routes: [
           {
-            match: { pathSpecifier: { $case: "safeRegex", value: { regex } } },
+            match: { pathSpecifier: { $case: "safeRegex", value: { regex: ".*" } } },
             action: { $case: "route", value: { clusterSpecifier: { $case: "cluster", value: cluster } } },
           },
         ],

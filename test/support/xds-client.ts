@@ -5,8 +5,16 @@ import { fileURLToPath } from "node:url";
 import { NAME_METHOD } from "./named-backend.js";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../..");
-const SCRIPT = join(ROOT, "test/support/xds_call.py");
 const PYTHON = process.env.SERVEMESH_PYTHON ?? join(ROOT, ".venv/bin/python");
+/** Two programs that take the same lines, each with a gRPC of its own making. */
+const COMMANDS = {
+  grpcio: [PYTHON, join(ROOT, "test/support/xds_call.py")],
+  "@grpc/grpc-js-xds": [process.execPath, join(ROOT, "test/support/xds-call.mjs")],
+} as const;
+
+/** Name of an unmodified gRPC implementation, as its package says it. */
+export type XdsImplementation = keyof typeof COMMANDS;
+export const XDS_IMPLEMENTATIONS = Object.keys(COMMANDS) as readonly XdsImplementation[];
 /** Longer than gRPC's 15 s for a name that nobody answers, so that its own error is seen and not a deadline. */
 const CALL_TIMEOUT_S = 40;
 
@@ -22,6 +30,7 @@ export class XdsCallError extends Error {
 }
 
 export interface XdsClientOptions {
+  readonly implementation: XdsImplementation;
   readonly adsPort: number;
   readonly nodeId: string;
 }
@@ -33,7 +42,7 @@ interface Line {
   readonly details?: string;
 }
 
-/** A process with the unmodified Python grpcio of the set-up's .venv, which finds backends by xDS alone. */
+/** A process with an unmodified gRPC implementation, which finds backends by xDS alone. */
 export class XdsClient {
   readonly #child: ChildProcess;
   readonly #calls = new Map<number, (line: Line) => void>();
@@ -43,7 +52,7 @@ export class XdsClient {
   #end: string | undefined;
   #lastId = 0;
 
-  constructor({ adsPort, nodeId }: XdsClientOptions) {
+  constructor({ implementation, adsPort, nodeId }: XdsClientOptions) {
     const bootstrap = {
       xds_servers: [
         {
@@ -52,9 +61,11 @@ export class XdsClient {
           server_features: ["xds_v3"],
         },
       ],
-      node: { id: nodeId },
+      // Without a locality @grpc/grpc-js-xds does not read its bootstrap.
+      node: { id: nodeId, locality: {} },
     };
-    this.#child = spawn(PYTHON, [SCRIPT], {
+    const [program, script] = COMMANDS[implementation];
+    this.#child = spawn(program, [script], {
       stdio: ["pipe", "pipe", "pipe"],
       // Nothing else of this process's environment: a proxy or a log level would change what is tested.
       env: { PATH: process.env.PATH, GRPC_XDS_BOOTSTRAP_CONFIG: JSON.stringify(bootstrap) },

@@ -20,6 +20,8 @@ export interface BootstrapOptions {
 }
 
 const CONTROL_PLANE = "control-plane";
+/** As the control plane names it (xds-server/translate/names.ts). */
+const RUNTIME_LAYER = "servemesh";
 const DEFAULT_MAX_HEAP_BYTES = 1024 ** 3;
 const DEFAULT_MAX_CONNECTIONS = 10_000;
 const HTTP_PROTOCOL_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
@@ -51,6 +53,15 @@ export function createBootstrap(options: BootstrapOptions): object {
       },
       cds_config: { ads: {}, resource_api_version: "V3" },
       lds_config: { ads: {}, resource_api_version: "V3" },
+    },
+    // Settings of the gateway record, over Envoy's own; last, so that nothing hides what an operator sees as set.
+    layered_runtime: {
+      layers: [
+        {
+          name: RUNTIME_LAYER,
+          rtds_layer: { name: RUNTIME_LAYER, rtds_config: { ads: {}, resource_api_version: "V3" } },
+        },
+      ],
     },
     // Envoy tells once a second what became of its calls, per cluster: what it sees of replicas that hang or are gone.
     cluster_manager: {

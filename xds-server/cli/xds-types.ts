@@ -4,6 +4,7 @@ import {
   EXTENSION_TYPE,
   LISTENER_TYPE,
   ROUTE_TYPE,
+  RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
 } from "../snapshot/resource-types.js";
@@ -17,7 +18,7 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   [ROUTE_TYPE, "rds"],
   [EXTENSION_TYPE, "ecds"],
   [SECRET_TYPE, "sds"],
-  ["type.googleapis.com/envoy.service.runtime.v3.Runtime", "rtds"],
+  [RUNTIME_TYPE, "rtds"],
   ["type.googleapis.com/envoy.config.route.v3.VirtualHost", "vhds"],
 ]);
 

@@ -72,12 +72,17 @@ function judgeGateway(name: string, record: Gateway): { gateway: GatewayPlan | u
   const maxRequestBytes = Math.min(Number(wanted), MAX_REQUEST_BYTES_CEILING);
   const group = {
     role: record.role === ROLE_SIDECAR ? ROLE_SIDECAR : ROLE_GATEWAY,
-    labels: Object.entries(record.labels).sort(([a], [b]) => (a < b ? -1 : 1)),
+    labels: sortedByKey(record.labels),
     models: record.models.length === 0 ? undefined : [...record.models].sort(),
   } as const;
   const { httpPort } = record;
+  const runtime = sortedByKey(record.runtime);
   const mesh = judgeMeshFiles(record, (message) => add("error", message));
-  return { gateway: { name, ...group, address, httpPort, tls, mesh, maxRequestBytes }, findings };
+  return { gateway: { name, ...group, address, httpPort, tls, mesh, maxRequestBytes, runtime }, findings };
+}
+
+function sortedByKey(entries: Readonly<Record<string, string>>): [key: string, value: string][] {
+  return Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
 function judgeMeshFiles(record: Gateway, refuse: (message: string) => void): MeshFilesPlan | undefined {

@@ -120,6 +120,8 @@ export interface GatewayPlan {
   readonly mesh: MeshFilesPlan | undefined;
   /** Largest request body at every door, in bytes. */
   readonly maxRequestBytes: number;
+  /** Settings of Envoy's runtime; sorted by key. */
+  readonly runtime: readonly (readonly [key: string, value: string])[];
 }
 
 /** Files of the group's identity in the mesh, on the control plane's machine. */

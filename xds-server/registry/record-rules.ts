@@ -46,6 +46,8 @@ const LIMITS = {
   requestBytes: 256n * 1024n ** 2n,
   labels: 16,
   labelChars: 63,
+  runtimeKeys: 256,
+  runtimeChars: 256,
 };
 
 /** Token of RFC 9110 in lower case, as HTTP/2 wants header names. */
@@ -218,6 +220,7 @@ export function gatewayProblems(record: Gateway): string[] {
   );
   checkMeshFiles(record, report);
   checkGroup(record, report);
+  checkRuntime(record, report);
   return report.problems;
 }
 
@@ -257,6 +260,22 @@ function checkGroup({ role, labels, models, httpAddress }: Gateway, report: Rule
   report.unique("models", models);
   for (const model of models) {
     report.check(isPlainName(model), `models: ${shown(model)} is no model's name; write for example ranker`);
+  }
+}
+
+/** Keys that Envoy's runtime can have: dotted names, as `upstream.healthy_panic_threshold`. */
+const RUNTIME_KEY = /^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*$/;
+
+function checkRuntime({ runtime }: Gateway, report: RuleReport): void {
+  report.atMost("runtime", Object.keys(runtime).length, LIMITS.runtimeKeys, "entries");
+  for (const [key, value] of Object.entries(runtime)) {
+    const field = `runtime[${shown(key)}]`;
+    report.check(
+      RUNTIME_KEY.test(key),
+      `${field}: the key is no dotted name; write for example upstream.healthy_panic_threshold`,
+    );
+    report.textLength(field, key.length > value.length ? key : value, LIMITS.runtimeChars);
+    report.check(value !== "", `${field} is empty; write a number, true, false or a text, or leave the key out`);
   }
 }
 

@@ -101,6 +101,7 @@ export const gatewayShape = message({
   role: text,
   labels: { kind: "map", of: text },
   models: texts,
+  runtime: { kind: "map", of: text },
   meshCertificateFile: text,
   meshPrivateKeyFile: text,
   meshCaFile: text,

@@ -71,6 +71,7 @@ const GOOD: readonly (readonly [RecordKey, object])[] = [
   [aliasKey, { ...alias, fallback: ["ranker-lite:1"], shadow: { version: "43" }, deadlineMs: 80 }],
   [tenantKey, { ...tenant, plan: { priority: "batch" } }],
   [replicaKey, replica],
+  [gatewayKey, { ...gateway, runtime: { "upstream.healthy_panic_threshold": "0", x: "false" } }],
   [gatewayKey, { ...gateway, meshCertificateFile: "/a", meshPrivateKeyFile: "/b", meshCaFile: "/c" }],
   [gatewayKey, { ...gateway, tlsPort: 8443, tlsCertificateFile: "/a", tlsPrivateKeyFile: "/b" }],
   [stageKey, stage],
@@ -302,6 +303,19 @@ describe("bad records name the field", () => {
     ["a port that is none", gatewayKey, { ...gateway, httpPort: 70_000 }, /^http_port is 70000/],
     ["no port at all", gatewayKey, { name: "default" }, /^http_port and tls_port are both 0/],
     ["one port twice", gatewayKey, { ...gateway, tlsPort: 8080 }, /^http_port and tls_port are both 8080/],
+    [
+      "a runtime key with a space",
+      gatewayKey,
+      { ...gateway, runtime: { "a b": "1" } },
+      /^runtime\["a b"\]: the key is no dotted name/,
+    ],
+    ["a runtime key without a value", gatewayKey, { ...gateway, runtime: { "a.b": "" } }, /^runtime\["a.b"\] is empty/],
+    [
+      "a runtime value that is too long",
+      gatewayKey,
+      { ...gateway, runtime: { "a.b": "x".repeat(257) } },
+      /^runtime\["a.b"\].*257/,
+    ],
     [
       "an identity without its issuers",
       gatewayKey,

@@ -63,6 +63,7 @@ function gateway(name: string, certificateFile = CERTIFICATE, privateKeyFile = K
     httpPort: 0,
     tls: { port: 8443, certificateFile, privateKeyFile },
     mesh: undefined,
+    runtime: [],
     maxRequestBytes: 1,
   };
 }

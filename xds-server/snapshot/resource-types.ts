@@ -2,6 +2,7 @@
 export const CLUSTER_TYPE = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 export const ENDPOINT_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 export const SECRET_TYPE = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+export const RUNTIME_TYPE = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
 export const LISTENER_TYPE = "type.googleapis.com/envoy.config.listener.v3.Listener";
 export const EXTENSION_TYPE = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 export const SCOPE_TYPE = "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration";
@@ -9,7 +10,7 @@ export const ROUTE_TYPE = "type.googleapis.com/envoy.config.route.v3.RouteConfig
 
 /**
  * In the order in which additions travel: what is named before what names it. Scopes and routes before the gate's
- * configuration, so that a model has routes before the gate lets its calls pass.
+ * configuration, so that a model has routes before the gate lets its calls pass. Runtimes name nothing and are named by nothing.
  */
 export const DELIVERY_ORDER = [
   CLUSTER_TYPE,
@@ -19,6 +20,7 @@ export const DELIVERY_ORDER = [
   SCOPE_TYPE,
   ROUTE_TYPE,
   EXTENSION_TYPE,
+  RUNTIME_TYPE,
 ] as const;
 
 export type ResourceType = (typeof DELIVERY_ORDER)[number];

@@ -6,6 +6,7 @@ import { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/li
 import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
+import { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
 import { clustersOf, secretsOf } from "./references.js";
 import {
   CLUSTER_TYPE,
@@ -14,6 +15,7 @@ import {
   LISTENER_TYPE,
   type ResourceType,
   ROUTE_TYPE,
+  RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
 } from "./resource-types.js";
@@ -55,6 +57,10 @@ export function secretResource(message: Secret): Resource {
 
 export function extensionResource(message: TypedExtensionConfig): Resource {
   return resource(EXTENSION_TYPE, message.name, TypedExtensionConfig.encode(message).finish());
+}
+
+export function runtimeResource(message: Runtime): Resource {
+  return resource(RUNTIME_TYPE, message.name, Runtime.encode(message).finish());
 }
 
 export function scopeResource(message: ScopedRouteConfiguration): Resource {

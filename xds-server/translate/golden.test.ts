@@ -8,6 +8,7 @@ import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/e
 import { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
+import { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
 import { describe, expect, it } from "vitest";
 import { planMesh } from "../plan/plan.js";
 import { rankerFixture, STAGE_PRODUCTION, STAGE_STAGING, type StateFixture, stateOf } from "../plan/state-fixture.js";
@@ -22,6 +23,12 @@ import { translate } from "./translate-fixture.js";
 const UPDATE = process.env.UPDATE_GOLDEN === "1";
 const TESTDATA = join(dirname(fileURLToPath(import.meta.url)), "testdata");
 
+/** One of each kind that Envoy tells apart. */
+const RUNTIME = {
+  "upstream.healthy_panic_threshold": "0",
+  "envoy.reloadable_features.x": "false",
+  "name.of-it": "a b",
+};
 const ranker = rankerFixture();
 const CASES: Readonly<Record<string, StateFixture>> = {
   "split-fallback-shadow": ranker,
@@ -29,7 +36,9 @@ const CASES: Readonly<Record<string, StateFixture>> = {
     models: [{ name: "echo", slo: { deadlineMs: 500 }, allowedTenants: ["acme"] }],
     versions: { "echo:1": STAGE_PRODUCTION, "echo:2": STAGE_STAGING },
     ready: { "echo:1": ["127.0.0.1:19000"], "echo:2": ["[::1]:19010"] },
-    gateways: [{ name: "default", httpAddress: "127.0.0.1", httpPort: 8080, maxRequestBytes: 1_048_576n }],
+    gateways: [
+      { name: "default", httpAddress: "127.0.0.1", httpPort: 8080, maxRequestBytes: 1_048_576n, runtime: RUNTIME },
+    ],
   },
   "no-endpoints": { ...ranker, ready: {} },
   tls: {
@@ -90,6 +99,7 @@ describe.each(Object.entries(CASES))("translate %s", (name, fixture) => {
     endpoints: readable(ClusterLoadAssignment, resources.endpoints),
     listeners: readable(Listener, resources.listeners),
     extensions: readable(TypedExtensionConfig, resources.extensions),
+    runtimes: readable(Runtime, resources.runtimes ?? []),
     scopes: readable(ScopedRouteConfiguration, resources.scopes),
     routes: readable(RouteConfiguration, resources.routes),
   };

@@ -11,6 +11,9 @@ export const SERVER_CLUSTER = "_server";
 export const MESH_IDENTITY = "mesh/identity";
 export const MESH_AUTHORITIES = "mesh/ca";
 
+/** RTDS resource of every group; names a layer of the bootstrap. */
+export const RUNTIME_LAYER = "servemesh";
+
 /** SDS resource of a gateway record's certificate: `default` → `certificate/default`. */
 export function certificateName(gateway: string): string {
   return `certificate/${gateway}`;

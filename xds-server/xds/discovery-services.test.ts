@@ -64,6 +64,8 @@ it("rule 1: the methods are those of Envoy's API", () => {
     "route.v3.RouteDiscoveryService/StreamRoutes",
     "route.v3.ScopedRoutesDiscoveryService/DeltaScopedRoutes",
     "route.v3.ScopedRoutesDiscoveryService/StreamScopedRoutes",
+    "runtime.v3.RuntimeDiscoveryService/DeltaRuntime",
+    "runtime.v3.RuntimeDiscoveryService/StreamRuntime",
     "secret.v3.SecretDiscoveryService/DeltaSecrets",
     "secret.v3.SecretDiscoveryService/StreamSecrets",
   ]);

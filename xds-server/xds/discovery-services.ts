@@ -6,6 +6,7 @@ import {
   LISTENER_TYPE,
   type ResourceType,
   ROUTE_TYPE,
+  RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
 } from "../snapshot/resource-types.js";
@@ -35,6 +36,7 @@ const TYPE_SERVICES: Readonly<Record<ResourceType, readonly [service: string, no
   [SCOPE_TYPE]: ["route.v3.ScopedRoutesDiscoveryService", "ScopedRoutes"],
   [ROUTE_TYPE]: ["route.v3.RouteDiscoveryService", "Routes"],
   [EXTENSION_TYPE]: ["extension.v3.ExtensionConfigDiscoveryService", "ExtensionConfigs"],
+  [RUNTIME_TYPE]: ["runtime.v3.RuntimeDiscoveryService", "Runtime"],
 };
 
 const ADS = ["discovery.v3.AggregatedDiscoveryService", "AggregatedResources"] as const;
@@ -46,7 +48,7 @@ export interface DiscoveryService {
   readonly methods: Readonly<Record<string, DiscoveryMethod>>;
 }
 
-/** ADS and the seven per-type services. The unary Fetch methods are for REST polling, which is not offered. */
+/** ADS and the eight per-type services. The unary Fetch methods are for REST polling, which is not offered. */
 export function discoveryServices(): DiscoveryService[] {
   const perType = Object.entries(TYPE_SERVICES).map(([typeUrl, [service, noun]]) =>
     discoveryService(service, noun, typeUrl as ResourceType),

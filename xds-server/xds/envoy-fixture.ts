@@ -31,11 +31,15 @@ export interface EnvoySettings {
   readonly apiType: AdsApiType;
   /** Whether it reports its load to the ADS port. */
   readonly reportsLoad?: boolean;
+  /** Name of a layer of its runtime that it asks for. */
+  readonly runtimeLayer?: string;
 }
 
 export interface RunningEnvoy {
   /** Value of one counter or gauge of the admin interface. */
   stat(name: string): Promise<number>;
+  /** Final value of each key of its runtime that any layer sets. */
+  runtime(): Promise<Readonly<Record<string, string>>>;
   /** Last lines that Envoy wrote. */
   log(): string;
   stop(): Promise<void>;
@@ -63,6 +67,7 @@ export function startEnvoy(settings: EnvoySettings): RunningEnvoy {
   process.once("exit", stopOnExit);
   return {
     stat: (name) => readStat(settings.adminPort, name),
+    runtime: () => readRuntime(settings.adminPort),
     log: () => lines.join(""),
     stop: async () => {
       process.off("exit", stopOnExit);
@@ -86,6 +91,12 @@ async function readStat(adminPort: number, name: string): Promise<number> {
   return Number(value);
 }
 
+async function readRuntime(adminPort: number): Promise<Record<string, string>> {
+  const response = await fetch(`http://127.0.0.1:${adminPort}/runtime`);
+  const { entries } = (await response.json()) as { entries: Record<string, { final_value: string }> };
+  return Object.fromEntries(Object.entries(entries).map(([key, entry]) => [key, entry.final_value]));
+}
+
 const LOAD_REPORTS = {
   load_stats_config: {
     api_type: "GRPC",
@@ -94,7 +105,16 @@ const LOAD_REPORTS = {
   },
 };
 
-function bootstrapOf({ adsPort, adminPort, nodeId, role, labels, apiType, reportsLoad }: EnvoySettings): object {
+function bootstrapOf({
+  adsPort,
+  adminPort,
+  nodeId,
+  role,
+  labels,
+  apiType,
+  reportsLoad,
+  runtimeLayer,
+}: EnvoySettings): object {
   const address = (port: number): object => ({ socket_address: { address: "127.0.0.1", port_value: port } });
   const ads = { ads: {}, resource_api_version: "V3" };
   return {
@@ -117,6 +137,13 @@ function bootstrapOf({ adsPort, adminPort, nodeId, role, labels, apiType, report
         ],
       },
     },
+    ...(runtimeLayer === undefined
+      ? {}
+      : {
+          layered_runtime: {
+            layers: [{ name: runtimeLayer, rtds_layer: { name: runtimeLayer, rtds_config: ads } }],
+          },
+        }),
     ...(reportsLoad === true ? { cluster_manager: LOAD_REPORTS } : {}),
     static_resources: {
       clusters: [

@@ -9,6 +9,7 @@ import {
   LISTENER_TYPE,
   type ResourceType,
   ROUTE_TYPE,
+  RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
 } from "../snapshot/resource-types.js";
@@ -25,6 +26,7 @@ export const SHORT: Readonly<Record<ResourceType, string>> = {
   [SCOPE_TYPE]: "SRDS",
   [ROUTE_TYPE]: "RDS",
   [EXTENSION_TYPE]: "ECDS",
+  [RUNTIME_TYPE]: "RTDS",
 };
 
 /** Composes no message: the nonce counts the responses of the stream. */

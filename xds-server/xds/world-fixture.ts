@@ -5,6 +5,7 @@ import { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/li
 import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
+import { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
 import {
   CLUSTER_TYPE,
   ENDPOINT_TYPE,
@@ -12,6 +13,7 @@ import {
   LISTENER_TYPE,
   type ResourceType,
   ROUTE_TYPE,
+  RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
 } from "../snapshot/resource-types.js";
@@ -57,6 +59,7 @@ export class World {
       secrets: all(SECRET_TYPE, (name, revision) =>
         Secret.fromPartial({ name, type: { $case: "genericSecret", value: { secret: inline(revision) } } }),
       ),
+      runtimes: all(RUNTIME_TYPE, (name, revision) => Runtime.fromPartial({ name, layer: { revision } })),
       extensions: all(EXTENSION_TYPE, (name, revision) =>
         TypedExtensionConfig.fromPartial({ name, typedConfig: { typeUrl: `type.googleapis.com/${revision}` } }),
       ),
@@ -94,6 +97,10 @@ const REVISION_OF: Readonly<Record<ResourceType, (value: Uint8Array) => readonly
     const { name, type } = Secret.decode(value);
     const secret = type?.$case === "genericSecret" ? type.value.secret?.specifier : undefined;
     return [name, secret?.$case === "inlineString" ? secret.value : ""];
+  },
+  [RUNTIME_TYPE]: (value) => {
+    const { name, layer } = Runtime.decode(value);
+    return [name, String(layer?.revision ?? "")];
   },
   [EXTENSION_TYPE]: (value) => {
     const { name, typedConfig } = TypedExtensionConfig.decode(value);

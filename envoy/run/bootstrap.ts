@@ -32,7 +32,13 @@ const HTTP_PROTOCOL_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOp
  */
 export function createBootstrap(options: BootstrapOptions): object {
   return {
-    node: { id: options.nodeId, cluster: options.role ?? "gateway", metadata: { labels: options.labels ?? {} } },
+    node: {
+      id: options.nodeId,
+      cluster: options.role ?? "gateway",
+      metadata: { labels: options.labels ?? {} },
+      // Envoy can do this and does not say it by itself: settings that run out, told by delta or by state of the world.
+      client_features: ["xds.config.supports-resource-ttl", "xds.config.resource-in-sotw"],
+    },
     // Loopback only: the admin interface can stop Envoy and shows its configuration.
     admin: { address: socketAddress("127.0.0.1", options.adminPort) },
     dynamic_resources: {

@@ -77,8 +77,12 @@ function judgeGateway(name: string, record: Gateway): { gateway: GatewayPlan | u
   } as const;
   const { httpPort } = record;
   const runtime = sortedByKey(record.runtime);
+  const runtimeTtlMs = record.runtimeTtlSeconds === 0 ? undefined : record.runtimeTtlSeconds * 1_000;
   const mesh = judgeMeshFiles(record, (message) => add("error", message));
-  return { gateway: { name, ...group, address, httpPort, tls, mesh, maxRequestBytes, runtime }, findings };
+  return {
+    gateway: { name, ...group, address, httpPort, tls, mesh, maxRequestBytes, runtime, runtimeTtlMs },
+    findings,
+  };
 }
 
 function sortedByKey(entries: Readonly<Record<string, string>>): [key: string, value: string][] {

@@ -122,6 +122,8 @@ export interface GatewayPlan {
   readonly maxRequestBytes: number;
   /** Settings of Envoy's runtime; sorted by key. */
   readonly runtime: readonly (readonly [key: string, value: string])[];
+  /** How long these count for an Envoy that hears nothing of us; undefined for ever. */
+  readonly runtimeTtlMs: number | undefined;
 }
 
 /** Files of the group's identity in the mesh, on the control plane's machine. */

@@ -48,6 +48,8 @@ const LIMITS = {
   labelChars: 63,
   runtimeKeys: 256,
   runtimeChars: 256,
+  runtimeTtlSecondsMin: 3,
+  runtimeTtlSecondsMax: 86_400,
 };
 
 /** Token of RFC 9110 in lower case, as HTTP/2 wants header names. */
@@ -266,7 +268,11 @@ function checkGroup({ role, labels, models, httpAddress }: Gateway, report: Rule
 /** Keys that Envoy's runtime can have: dotted names, as `upstream.healthy_panic_threshold`. */
 const RUNTIME_KEY = /^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*$/;
 
-function checkRuntime({ runtime }: Gateway, report: RuleReport): void {
+function checkRuntime({ runtime, runtimeTtlSeconds: ttl }: Gateway, report: RuleReport): void {
+  report.check(
+    ttl === 0 || (ttl >= LIMITS.runtimeTtlSecondsMin && ttl <= LIMITS.runtimeTtlSecondsMax),
+    `runtime_ttl_seconds is ${ttl}; write ${LIMITS.runtimeTtlSecondsMin} to ${LIMITS.runtimeTtlSecondsMax}, or 0 for ever`,
+  );
   report.atMost("runtime", Object.keys(runtime).length, LIMITS.runtimeKeys, "entries");
   for (const [key, value] of Object.entries(runtime)) {
     const field = `runtime[${shown(key)}]`;

@@ -102,6 +102,7 @@ export const gatewayShape = message({
   labels: { kind: "map", of: text },
   models: texts,
   runtime: { kind: "map", of: text },
+  runtimeTtlSeconds: uint32,
   meshCertificateFile: text,
   meshPrivateKeyFile: text,
   meshCaFile: text,

@@ -71,7 +71,7 @@ const GOOD: readonly (readonly [RecordKey, object])[] = [
   [aliasKey, { ...alias, fallback: ["ranker-lite:1"], shadow: { version: "43" }, deadlineMs: 80 }],
   [tenantKey, { ...tenant, plan: { priority: "batch" } }],
   [replicaKey, replica],
-  [gatewayKey, { ...gateway, runtime: { "upstream.healthy_panic_threshold": "0", x: "false" } }],
+  [gatewayKey, { ...gateway, runtime: { "upstream.healthy_panic_threshold": "0", x: "false" }, runtimeTtlSeconds: 3 }],
   [gatewayKey, { ...gateway, meshCertificateFile: "/a", meshPrivateKeyFile: "/b", meshCaFile: "/c" }],
   [gatewayKey, { ...gateway, tlsPort: 8443, tlsCertificateFile: "/a", tlsPrivateKeyFile: "/b" }],
   [stageKey, stage],
@@ -309,6 +309,13 @@ describe("bad records name the field", () => {
       { ...gateway, runtime: { "a b": "1" } },
       /^runtime\["a b"\]: the key is no dotted name/,
     ],
+    [
+      "a TTL that is too short",
+      gatewayKey,
+      { ...gateway, runtimeTtlSeconds: 2 },
+      /^runtime_ttl_seconds is 2; write 3 to/,
+    ],
+    ["a TTL that is too long", gatewayKey, { ...gateway, runtimeTtlSeconds: 86_401 }, /^runtime_ttl_seconds is 86401/],
     ["a runtime key without a value", gatewayKey, { ...gateway, runtime: { "a.b": "" } }, /^runtime\["a.b"\] is empty/],
     [
       "a runtime value that is too long",

@@ -64,6 +64,7 @@ function gateway(name: string, certificateFile = CERTIFICATE, privateKeyFile = K
     tls: { port: 8443, certificateFile, privateKeyFile },
     mesh: undefined,
     runtime: [],
+    runtimeTtlMs: undefined,
     maxRequestBytes: 1,
   };
 }

@@ -7,6 +7,8 @@ import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/rout
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
 import { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
+import { Duration } from "@servemesh/proto/gen/envoy/google/protobuf/duration.js";
+import type { RuntimeLayer } from "../translate/runtimes.js";
 import { clustersOf, secretsOf } from "./references.js";
 import {
   CLUSTER_TYPE,
@@ -33,6 +35,17 @@ export interface Resource {
   readonly needs: readonly string[];
   /** True for an endpoint list without endpoints. */
   readonly isEmpty: boolean;
+  /** For a content that a client drops when it hears nothing of us; absent means that it stays. */
+  readonly expiry?: Expiry;
+}
+
+/** How long a resource counts, for clients that know of such limits; others get it without. */
+export interface Expiry {
+  readonly ttlMs: number;
+  /** Fields of envoy.service.discovery.v3.Resource, without the version: the content with its limit. */
+  readonly limited: Buffer;
+  /** The same without the content: it counts for as long again. */
+  readonly heartbeat: Buffer;
 }
 
 export function clusterResource(message: Cluster): Resource {
@@ -59,8 +72,11 @@ export function extensionResource(message: TypedExtensionConfig): Resource {
   return resource(EXTENSION_TYPE, message.name, TypedExtensionConfig.encode(message).finish());
 }
 
-export function runtimeResource(message: Runtime): Resource {
-  return resource(RUNTIME_TYPE, message.name, Runtime.encode(message).finish());
+export function runtimeResource({ runtime, ttlMs }: RuntimeLayer): Resource {
+  const body = Runtime.encode(runtime).finish();
+  return ttlMs === undefined
+    ? resource(RUNTIME_TYPE, runtime.name, body)
+    : expiringResource(RUNTIME_TYPE, runtime.name, body, ttlMs);
 }
 
 export function scopeResource(message: ScopedRouteConfiguration): Resource {
@@ -92,6 +108,18 @@ function resource(
   const any = Buffer.concat([lengthDelimited(1, typeUrl), lengthDelimited(2, body)]);
   const wrapped = Buffer.concat([lengthDelimited(1, version), lengthDelimited(2, any), lengthDelimited(3, name)]);
   return { typeUrl, name, version, deltaChunk: lengthDelimited(2, wrapped), needs, isEmpty };
+}
+
+/** Another limit is another content, or clients would keep the one that they were told first. */
+function expiringResource(typeUrl: ResourceType, name: string, body: Uint8Array, ttlMs: number): Resource {
+  const version = contentHash(Buffer.concat([body, Buffer.from(` ${ttlMs}`)]));
+  const content = lengthDelimited(2, Buffer.concat([lengthDelimited(1, typeUrl), lengthDelimited(2, body)]));
+  const seconds = Math.ceil(ttlMs / 1_000);
+  const limit = lengthDelimited(6, Duration.encode({ seconds, nanos: 0 }).finish());
+  const heartbeat = Buffer.concat([lengthDelimited(3, name), limit]);
+  const expiry = { ttlMs, limited: Buffer.concat([content, heartbeat]), heartbeat };
+  const plain = Buffer.concat([lengthDelimited(1, version), content, lengthDelimited(3, name)]);
+  return { typeUrl, name, version, deltaChunk: lengthDelimited(2, plain), needs: [], isEmpty: false, expiry };
 }
 
 /** SHA-256 cut to 128 bits, as hex: no chance of an accidental collision, and short in logs. */

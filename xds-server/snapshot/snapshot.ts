@@ -5,8 +5,8 @@ import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/
 import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import type { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import type { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
-import type { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
 import { changesBetween } from "../platform/layered-map.js";
+import type { RuntimeLayer } from "../translate/runtimes.js";
 import type { MeshResources } from "../translate/translate.js";
 import {
   clusterResource,
@@ -57,7 +57,7 @@ type MessageOf<T extends ResourceType> = {
   [SCOPE_TYPE]: ScopedRouteConfiguration;
   [ROUTE_TYPE]: RouteConfiguration;
   [EXTENSION_TYPE]: TypedExtensionConfig;
-  [RUNTIME_TYPE]: Runtime;
+  [RUNTIME_TYPE]: RuntimeLayer;
 }[T];
 
 type Collected = { readonly [T in ResourceType]: TypeResources<MessageOf<T>> };
@@ -70,7 +70,7 @@ const CODECS: { readonly [T in ResourceType]: TypeCodec<MessageOf<T>> } = {
   [SCOPE_TYPE]: { nameOf: ({ name }) => name, encode: once(scopeResource) },
   [ROUTE_TYPE]: { nameOf: ({ name }) => name, encode: once(routeResource) },
   [EXTENSION_TYPE]: { nameOf: ({ name }) => name, encode: once(extensionResource) },
-  [RUNTIME_TYPE]: { nameOf: ({ name }) => name, encode: once(runtimeResource) },
+  [RUNTIME_TYPE]: { nameOf: ({ runtime }) => runtime.name, encode: once(runtimeResource) },
 };
 
 /** How a snapshot was made, so that the next one repeats only what changed. Never holds the snapshot before. */
@@ -156,7 +156,7 @@ export function diffType(from: Snapshot | undefined, to: Snapshot, type: Resourc
 const NO_RESOURCES: ResourceMap = new Map();
 /** One list for all, because the same list means that nothing changed. */
 const NO_SECRETS: readonly Secret[] = [];
-const NO_RUNTIMES: readonly Runtime[] = [];
+const NO_RUNTIMES: readonly RuntimeLayer[] = [];
 
 /** What a resource of a type names in another type, and what that is in people's words. */
 const NEEDS: Readonly<Partial<Record<ResourceType, { readonly type: ResourceType; readonly what: string }>>> = {

@@ -99,7 +99,10 @@ describe.each(Object.entries(CASES))("translate %s", (name, fixture) => {
     endpoints: readable(ClusterLoadAssignment, resources.endpoints),
     listeners: readable(Listener, resources.listeners),
     extensions: readable(TypedExtensionConfig, resources.extensions),
-    runtimes: readable(Runtime, resources.runtimes ?? []),
+    runtimes: readable(
+      Runtime,
+      (resources.runtimes ?? []).map(({ runtime }) => runtime),
+    ),
     scopes: readable(ScopedRouteConfiguration, resources.scopes),
     routes: readable(RouteConfiguration, resources.routes),
   };

@@ -5,14 +5,13 @@ import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/
 import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
 import type { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import type { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
-import type { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
 import type { GatewayPlan, MeshPlan } from "../plan/mesh-plan.js";
 import type { MeshIdentityInForce } from "../secrets/mesh-identity.js";
 import { translateClusters, translateEndpoints } from "./clusters.js";
 import { closedGateExtension, gateExtension } from "./gate-filter.js";
 import { hasCertificate, type ListenerSettings, translateListeners } from "./listeners.js";
 import { translateRoutes, translateScopes } from "./routes.js";
-import { translateRuntimes } from "./runtimes.js";
+import { type RuntimeLayer, translateRuntimes } from "./runtimes.js";
 import { translateSecrets } from "./secrets.js";
 
 /** What Envoys of all groups may be told, one list per xDS type. */
@@ -30,7 +29,7 @@ export interface GroupResources {
   /** Certificates of its TLS listeners; absent means none. */
   readonly secrets?: readonly Secret[];
   /** Layers of its runtime; absent means none. */
-  readonly runtimes?: readonly Runtime[];
+  readonly runtimes?: readonly RuntimeLayer[];
 }
 
 /** All that one group of Envoys is told, in Envoy's words; plan → **translate** → snapshot. */

@@ -118,7 +118,12 @@ function bootstrapOf({
   const address = (port: number): object => ({ socket_address: { address: "127.0.0.1", port_value: port } });
   const ads = { ads: {}, resource_api_version: "V3" };
   return {
-    node: { id: nodeId, cluster: role ?? "gateway", metadata: { labels: labels ?? {} } },
+    node: {
+      id: nodeId,
+      cluster: role ?? "gateway",
+      metadata: { labels: labels ?? {} },
+      client_features: ["xds.config.supports-resource-ttl", "xds.config.resource-in-sotw"],
+    },
     admin: { address: address(adminPort) },
     dynamic_resources: {
       cds_config: ads,

@@ -90,7 +90,7 @@ export class EnvoyModel {
     const recall = this.#recent.recall.bind(this.#recent);
     return new StreamSession(
       this.#node,
-      { protocol: this.#protocol, isAlone: false, recall, compose: COUNTING },
+      { protocol: this.#protocol, isAlone: false, knowsLimits: false, recall, compose: COUNTING },
       {
         write: (outgoing) => this.#toEnvoy.push(outgoing),
         accepted: () => undefined,

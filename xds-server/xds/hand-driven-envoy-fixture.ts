@@ -36,6 +36,7 @@ export const COUNTING: SessionSettings["compose"] = (_, after) => ({ number: aft
 export const DELTA_ADS: SessionSettings = {
   protocol: "delta",
   isAlone: false,
+  knowsLimits: false,
   recall: () => undefined,
   compose: COUNTING,
 };

@@ -19,7 +19,13 @@ export class SotwEnvoy extends Envoy {
 
   /** @param recent the states that the server remembers */
   constructor(node = new NodeRecord("envoy-1"), recent = new RecentStates(), isAlone = false) {
-    super(node, { protocol: "sotw", isAlone, recall: recent.recall.bind(recent), compose: COUNTING });
+    super(node, {
+      protocol: "sotw",
+      isAlone,
+      knowsLimits: false,
+      recall: recent.recall.bind(recent),
+      compose: COUNTING,
+    });
     this.#recent = recent;
   }
 

@@ -30,8 +30,9 @@ describe.skipIf(binary === undefined).each<AdsApiType>(["GRPC", "DELTA_GRPC"])(
     });
 
     /** What Envoys are told when the gateway record has these settings. */
-    const withRuntime = (runtime: Readonly<Record<string, string>>): Snapshot => {
-      const gateways = [{ name: "default", httpAddress: "127.0.0.1", httpPort: mesh.ports.http, runtime }];
+    const withRuntime = (runtime: Readonly<Record<string, string>>, runtimeTtlSeconds = 0): Snapshot => {
+      const address = { httpAddress: "127.0.0.1", httpPort: mesh.ports.http };
+      const gateways = [{ name: "default", ...address, runtime, runtimeTtlSeconds }];
       const plan = planMesh(stateOf({ ...rankerFixture(), gateways }));
       return buildSnapshot(translate(plan, { gate: undefined, transcoderDescriptor: restDescriptor() }));
     };
@@ -58,6 +59,25 @@ describe.skipIf(binary === undefined).each<AdsApiType>(["GRPC", "DELTA_GRPC"])(
       await vi.waitFor(async () => expect(await envoy?.runtime()).toEqual({ "a.switch": "true" }), WAITING);
       mesh.xds.setSnapshot(withRuntime({}));
       await vi.waitFor(async () => expect(await envoy?.runtime()).toEqual({}), WAITING);
+      expect(mesh.xds.findings()).toEqual([]);
+    });
+
+    it("rule 33: has them as long as it hears of the control plane, and again when that is back", async () => {
+      const settings = { "a.switch": "true" };
+      const snapshot = withRuntime(settings, 3);
+      mesh.xds.setSnapshot(snapshot);
+      const told = (): number => mesh.wire.filter((line) => line.startsWith("Runtime")).length;
+      // One heartbeat a second: with the fifth response the limit is over by a second.
+      await vi.waitFor(() => expect(told()).toBeGreaterThanOrEqual(5), WAITING);
+      expect(await envoy?.runtime()).toEqual(settings);
+      mesh.stopControlPlane();
+      await vi.waitFor(async () => expect(await envoy?.runtime()).toEqual({}), WAITING);
+      await mesh.startControlPlane();
+      mesh.xds.setSnapshot(snapshot);
+      await vi.waitFor(async () => expect(await envoy?.runtime()).toEqual(settings), WAITING);
+      const before = told();
+      await vi.waitFor(() => expect(told()).toBeGreaterThanOrEqual(before + 4), WAITING);
+      expect(await envoy?.runtime()).toEqual(settings);
       expect(mesh.xds.findings()).toEqual([]);
     });
   },

@@ -60,7 +60,7 @@ class HostileStream {
     const recall = this.#recent.recall.bind(this.#recent);
     this.#session = new StreamSession(
       new NodeRecord("hostile"),
-      { protocol, isAlone, recall, compose: COUNTING },
+      { protocol, isAlone, knowsLimits: false, recall, compose: COUNTING },
       {
         write: (outgoing) => this.#check(outgoing),
         accepted: () => undefined,

@@ -9,7 +9,7 @@ const a = clusterResource(Cluster.fromPartial({ name: "a" }));
 const b = clusterResource(Cluster.fromPartial({ name: "b" }));
 
 function content(more: Partial<ResponseContent> = {}): ResponseContent {
-  return { typeUrl: CLUSTER_TYPE, systemVersion: "v1", contents: [a], removed: [], ...more };
+  return { typeUrl: CLUSTER_TYPE, systemVersion: "v1", contents: [a], removed: [], form: "plain", ...more };
 }
 
 describe("shared responses", () => {

@@ -1,6 +1,6 @@
 import type { Resource } from "../snapshot/resource.js";
 import type { ResourceType } from "../snapshot/resource-types.js";
-import { encodeDeltaResponse } from "./delta-wire.js";
+import { encodeDeltaResponse, type ResourceForm } from "./delta-wire.js";
 import type { Protocol } from "./discovery-ask.js";
 import { encodeSotwResponse } from "./sotw-wire.js";
 
@@ -11,6 +11,7 @@ export interface ResponseContent {
   readonly contents: readonly Resource[];
   /** Names that are gone; only delta can say so. */
   readonly removed: readonly string[];
+  readonly form: ResourceForm;
 }
 
 /** A response as it is written. */
@@ -59,18 +60,23 @@ export class SharedResponses {
   }
 
   #encode(protocol: Protocol, content: ResponseContent, nonce: string): Buffer {
-    const { typeUrl, systemVersion, contents: resources, removed } = content;
+    const { typeUrl, systemVersion, contents: resources, removed, form } = content;
     const identifier = this.#identifier;
     if (protocol === "sotw") {
-      return encodeSotwResponse({ typeUrl, nonce, versionInfo: systemVersion, resources, identifier });
+      return encodeSotwResponse({ typeUrl, nonce, versionInfo: systemVersion, resources, form, identifier });
     }
-    return encodeDeltaResponse({ typeUrl, nonce, systemVersion, resources, removed, identifier });
+    return encodeDeltaResponse({ typeUrl, nonce, systemVersion, resources, removed, form, identifier });
   }
 }
 
 /** Resources of equal content are the same object within a snapshot, so no bytes are compared. */
 function isSame(a: ResponseContent, b: ResponseContent): boolean {
-  return a.systemVersion === b.systemVersion && areSame(a.contents, b.contents) && areSame(a.removed, b.removed);
+  return (
+    a.form === b.form &&
+    a.systemVersion === b.systemVersion &&
+    areSame(a.contents, b.contents) &&
+    areSame(a.removed, b.removed)
+  );
 }
 
 function areSame<T>(a: readonly T[], b: readonly T[]): boolean {

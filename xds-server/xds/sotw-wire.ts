@@ -1,5 +1,6 @@
 import type { Resource } from "../snapshot/resource.js";
 import { lengthDelimited } from "../snapshot/wire.js";
+import { limitedResource, type ResourceForm } from "./delta-wire.js";
 
 /** Content of one DiscoveryResponse. */
 export interface SotwResponse {
@@ -7,6 +8,7 @@ export interface SotwResponse {
   readonly nonce: string;
   readonly versionInfo: string;
   readonly resources: readonly Resource[];
+  readonly form: ResourceForm;
   /** Which control plane speaks. */
   readonly identifier: string;
 }
@@ -18,11 +20,20 @@ export interface SotwResponse {
 export function encodeSotwResponse(response: SotwResponse): Buffer {
   return Buffer.concat([
     lengthDelimited(1, response.versionInfo),
-    ...response.resources.map((resource) => sotwChunk(resource.deltaChunk)),
+    ...response.resources.map((resource) => stateChunk(resource, response.form)),
     lengthDelimited(4, response.typeUrl),
     lengthDelimited(5, response.nonce),
     lengthDelimited(6, lengthDelimited(1, response.identifier)),
   ]);
+}
+
+const RESOURCE_TYPE = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+
+/** State of the world has no place for a limit of time beside a resource, so one with a limit travels as a delta Resource. */
+function stateChunk(resource: Resource, form: ResourceForm): Buffer {
+  const limited = limitedResource(resource, form);
+  if (limited === undefined) return sotwChunk(resource.deltaChunk);
+  return lengthDelimited(2, Buffer.concat([lengthDelimited(1, RESOURCE_TYPE), lengthDelimited(2, limited)]));
 }
 
 /** Field 2, length-delimited: `resources` of both responses, and `resource` (the Any) of a delta Resource. */

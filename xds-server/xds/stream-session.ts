@@ -13,7 +13,9 @@ import {
 import type { ResourceMap, Snapshot } from "../snapshot/snapshot.js";
 import { inspectType, type TypeInspection } from "./csds-inspection.js";
 import { goneByState, type Passage, passageOf, type StreamView } from "./delivery-gates.js";
+import type { ResourceForm } from "./delta-wire.js";
 import { type DiscoveryAsk, holdsNothing, type Protocol } from "./discovery-ask.js";
+import { Heartbeats } from "./heartbeats.js";
 import { type NodeRecord, REMOVED } from "./node-record.js";
 import { Patience } from "./patience.js";
 import type { NumberedResponse, ResponseContent } from "./shared-responses.js";
@@ -41,6 +43,8 @@ export interface SessionSettings {
    * not know, so nothing waits for another type: order between types is what ADS is for.
    */
   readonly isAlone: boolean;
+  /** True for a client that knows of resources with a limit of time. */
+  readonly knowsLimits: boolean;
   /** Resources of a type at a version that was published lately; undefined when it is not known any more. */
   recall(typeUrl: ResourceType, version: string): ResourceMap | undefined;
   /** The message of a response, with a nonce above the last one of the stream. */
@@ -90,6 +94,7 @@ export class StreamSession {
   readonly #states = new Map<ResourceType, TypeState>();
   readonly #progress = new Map<ResourceType, Progress>();
   readonly #patience: Patience;
+  readonly #heartbeats = new Heartbeats();
   readonly #lastVersions = new Map<ResourceType, string>();
   #target: Snapshot | undefined;
   #isResumed = false;
@@ -129,7 +134,7 @@ export class StreamSession {
     if (nameCount > NAMES_MAX) {
       throw new Error(`more than ${NAMES_MAX} names of ${typeUrl} on one stream; ask for fewer`);
     }
-    this.#tell(typeUrl, state.apply(ask, nowMs));
+    this.#tell(typeUrl, state.apply(ask, nowMs), nowMs);
     this.advance(nowMs);
   }
 
@@ -156,6 +161,7 @@ export class StreamSession {
     if (this.#patience.hasWaits || this.node.hasRejections || this.node.revision !== this.#nodeRevision) {
       this.#touchAll();
     }
+    this.#askForForgotten(nowMs);
     for (const type of DELIVERY_ORDER) {
       const state = this.#touched.has(type) ? this.#states.get(type) : undefined;
       if (state === undefined) continue;
@@ -168,6 +174,7 @@ export class StreamSession {
           : state.pending(target.byType[type]).length;
       if (leftCount === 0) this.#noteProgress(state, target);
     }
+    this.#sendHeartbeats(target, nowMs);
     this.#forgetWaits(target);
     this.#touched.clear();
     this.#nodeRevision = this.node.revision;
@@ -185,7 +192,12 @@ export class StreamSession {
 
   /** When `advance` has to be called even if nothing happens; undefined when nothing waits. */
   wakeAtMs(nowMs: number): number | undefined {
-    return this.#patience.nextDeadlineMs(nowMs);
+    const waitMs = this.#patience.nextDeadlineMs(nowMs);
+    // While a response is under way or the stream is full, what ends that calls us.
+    const isOpen = this.#target !== undefined && this.#events.canWrite?.() !== false;
+    const takes = (type: ResourceType): boolean => this.#states.get(type)?.outstanding === undefined;
+    const beatMs = isOpen ? this.#heartbeats.nextDueMs(takes) : undefined;
+    return waitMs === undefined || beatMs === undefined ? (waitMs ?? beatMs) : Math.min(waitMs, beatMs);
   }
 
   /** Whether Envoy asked for a type here, and took (or refused) all that is wanted of it. */
@@ -252,16 +264,50 @@ export class StreamSession {
     return pending.length - items.length;
   }
 
+  /** What has run out at the client, because we were late, is sent once more as a whole. */
+  #askForForgotten(nowMs: number): void {
+    if (this.#heartbeats.isIdle) return;
+    for (const [type, state] of this.#states) {
+      for (const name of this.#heartbeats.due(type, nowMs).forgotten) {
+        this.#heartbeats.drop(type, name);
+        state.sendAgain(name);
+        this.#touched.add(type);
+      }
+    }
+  }
+
+  #sendHeartbeats(target: Snapshot, nowMs: number): void {
+    if (this.#heartbeats.isIdle) return;
+    for (const [type, state] of this.#states) {
+      if (state.outstanding !== undefined || this.#events.canWrite?.() === false) continue;
+      const items = this.#heartbeats.due(type, nowMs).again.flatMap((name) => {
+        const item = state.heldItem(name, target.byType[type]);
+        // It changed, went or was dropped; what is sent of it next begins anew.
+        if (item?.resource?.expiry === undefined) this.#heartbeats.drop(type, name);
+        return item?.resource?.expiry === undefined ? [] : [item];
+      });
+      // Envoy's state of the world passes over a resource without content, and lets it run out.
+      const form = this.#settings.protocol === "delta" ? "heartbeat" : "limited";
+      if (items.length > 0) this.#send(state, items, target, nowMs, form);
+    }
+  }
+
   #view(target: Snapshot): StreamView {
     return { states: this.#states, target, isResumed: this.#isResumed, hasRefused: this.node.hasRejections };
   }
 
-  #send(state: TypeState, items: readonly Item[], target: Snapshot, nowMs: number): void {
+  #send(
+    state: TypeState,
+    items: readonly Item[],
+    target: Snapshot,
+    nowMs: number,
+    form: ResourceForm = this.#settings.knowsLimits ? "limited" : "plain",
+  ): void {
     const type = state.typeUrl;
     const contents = state.contents(items);
     const systemVersion = versionOf(state, contents, target);
     const removed = items.filter(({ version }) => version === REMOVED).map(({ name }) => name);
-    const content = { typeUrl: type, systemVersion, contents, removed };
+    const content = { typeUrl: type, systemVersion, contents, removed, form };
     const { number, bytes } = this.#settings.compose(content, this.#lastNonce);
     this.#lastNonce = number;
     const nonce = String(number);
@@ -311,9 +357,10 @@ export class StreamSession {
     if (state.outstanding === undefined && !isRefused) progress.ackedVersion = target.typeVersions[type];
   }
 
-  #tell(type: ResourceType, verdict: Verdict): void {
+  #tell(type: ResourceType, verdict: Verdict, nowMs: number): void {
     const version = this.#lastVersions.get(type) ?? "";
     if (verdict.kind === "ack") {
+      if (this.#settings.knowsLimits) this.#heartbeats.accepted(type, verdict.items, nowMs - verdict.tookMs);
       this.node.forgetOlderStates(type, version);
       this.#events.accepted(type, verdict.tookMs);
     }

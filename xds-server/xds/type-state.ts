@@ -47,7 +47,7 @@ interface Outstanding {
 /** What a request said about the last response. */
 export type Verdict =
   | { readonly kind: "none" }
-  | { readonly kind: "ack"; readonly tookMs: number }
+  | { readonly kind: "ack"; readonly tookMs: number; readonly items: readonly Item[] }
   | { readonly kind: "nack"; readonly words: string; readonly items: readonly Item[] };
 
 /**
@@ -201,7 +201,7 @@ export class TypeState {
     if (this.#isWhole) this.#pendingNames.touchAll();
     this.#isWhole = false;
     this.#parkedState = undefined;
-    return { kind: "ack", tookMs: nowMs - outstanding.sentAtMs };
+    return { kind: "ack", tookMs: nowMs - outstanding.sentAtMs, items: outstanding.items };
   }
 
   /** One refused entry is remembered; of several nobody knows which, so each is offered once more on its own. */
@@ -383,6 +383,16 @@ export class TypeState {
     if (held === undefined) return undefined;
     const today = target.get(name);
     return held.resource ?? (today?.version === held.version ? today : undefined);
+  }
+
+  /** What Envoy holds under a name, if that is what it shall hold and nothing is under way that changes it. */
+  heldItem(name: string, target: ResourceMap): Item | undefined {
+    const resource = target.get(name);
+    if (resource === undefined || !this.isSubscribed(name)) return undefined;
+    const { version } = resource;
+    return this.isHeldForGood(name, version) && !this.isRejected(name, version)
+      ? { name, version, resource }
+      : undefined;
   }
 
   /** Names that Envoy asked for and holds, or will hold when it has read what is under way. */

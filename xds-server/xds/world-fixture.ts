@@ -59,7 +59,10 @@ export class World {
       secrets: all(SECRET_TYPE, (name, revision) =>
         Secret.fromPartial({ name, type: { $case: "genericSecret", value: { secret: inline(revision) } } }),
       ),
-      runtimes: all(RUNTIME_TYPE, (name, revision) => Runtime.fromPartial({ name, layer: { revision } })),
+      runtimes: all(RUNTIME_TYPE, (name, revision) => ({
+        runtime: Runtime.fromPartial({ name, layer: { revision } }),
+        ttlMs: undefined,
+      })),
       extensions: all(EXTENSION_TYPE, (name, revision) =>
         TypedExtensionConfig.fromPartial({ name, typedConfig: { typeUrl: `type.googleapis.com/${revision}` } }),
       ),

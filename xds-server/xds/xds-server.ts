@@ -311,7 +311,7 @@ export class XdsServer {
       if (stream.method.typeUrl === undefined) node.forgetRejections();
       else node.forgetRejectionsOf(stream.method.typeUrl, namesIn(ask));
     }
-    const session = this.#session(stream, node);
+    const session = this.#session(stream, node, identity);
     stream.session = session;
     this.#deps.observer?.began(session);
     stream.identity = identity;
@@ -323,12 +323,13 @@ export class XdsServer {
     return session;
   }
 
-  #session(stream: Stream, node: NodeRecord): StreamSession {
+  #session(stream: Stream, node: NodeRecord, { limits }: NodeIdentity): StreamSession {
     const { metrics, logger, observer } = this.#deps;
     const { protocol, typeUrl } = stream.method;
     const settings = {
       protocol,
       isAlone: typeUrl !== undefined,
+      knowsLimits: limits === "both" || (limits === "delta" && protocol === "delta"),
       recall: (type: ResourceType, version: string) => stream.delivery?.recall(type, version),
       compose: this.#responses.compose.bind(this.#responses, protocol),
     };

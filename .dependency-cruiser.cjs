@@ -137,7 +137,7 @@ module.exports = {
       comment:
         "createControlPlane is the only place that wires; a stage that reached it could fetch what it was not given.",
       severity: "error",
-      from: { path: "^xds-server/[^/]+/", pathNot: ["^xds-server/cli/", TESTS] },
+      from: { path: "^xds-server/[^/]+/", pathNot: ["^xds-server/(cli|changes-under-load)/", TESTS] },
       to: { path: "^xds-server/(control-plane|main|index)\\.ts$" },
     },
     {

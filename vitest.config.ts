@@ -3,7 +3,10 @@ import { defineConfig } from "vitest/config";
 const NEVER = ["**/node_modules/**", "**/dist/**", "**/build/**", "**/.venv/**", "**/.setup/**", "**/var/**"];
 
 /** Suites that start real Envoys, Tritons and control planes: one file at a time, so that they never fight for two cores. */
-const MESH_SUITES = ["test/{story,features,integration,conformance}/**/*.test.ts"];
+const MESH_SUITES = [
+  "test/{story,features,integration,conformance}/**/*.test.ts",
+  "xds-server/changes-under-load/*.test.ts",
+];
 
 export default defineConfig({
   test: {

@@ -15,8 +15,12 @@ import {
 import { ReplicaState, Stage } from "@servemesh/proto/gen/mesh/servemesh/registry/v1/registry.js";
 import { pino } from "pino";
 import { type AdminClient, createAdminClient } from "./admin/admin-client.js";
-import { type ControlPlane, type ControlPlaneOptions, createControlPlane } from "./control-plane.js";
-import type { Clock } from "./platform/clock.js";
+import {
+  type ControlPlane,
+  type ControlPlaneDeps,
+  type ControlPlaneOptions,
+  createControlPlane,
+} from "./control-plane.js";
 import { CLUSTER_TYPE, DELIVERY_ORDER, ENDPOINT_TYPE, WILDCARD_TYPES } from "./snapshot/resource-types.js";
 
 /** Folders and free ports for one control plane of a test. */
@@ -31,9 +35,11 @@ export class ControlPlaneFixture {
   };
   readonly #cleanUps: (() => void | Promise<void>)[] = [];
 
-  async start(options: Partial<ControlPlaneOptions> = {}, clock?: Clock): Promise<ControlPlane> {
-    const deps = { logger: pino({ level: "silent" }), ...(clock === undefined ? {} : { clock }) };
-    const plane = await createControlPlane({ ...this.options, ...options }, deps);
+  async start(options: Partial<ControlPlaneOptions> = {}, deps: Partial<ControlPlaneDeps> = {}): Promise<ControlPlane> {
+    const plane = await createControlPlane(
+      { ...this.options, ...options },
+      { logger: pino({ level: "silent" }), ...deps },
+    );
     this.#cleanUps.push(() => plane.close());
     return plane;
   }
@@ -71,6 +77,8 @@ export class ControlPlaneFixture {
 export interface EnvoyBehaviour {
   /** Its node id; `envoy-1` by default. */
   readonly nodeId?: string;
+  /** What its node says under `labels`, which decides on its group. */
+  readonly labels?: Readonly<Record<string, string>>;
   /** Words with which it refuses a response; undefined accepts it, SILENCE leaves it without an answer. */
   readonly refusal?: (response: DeltaDiscoveryResponse) => string | typeof SILENCE | undefined;
 }
@@ -113,7 +121,8 @@ export class PretendedEnvoy {
   }
 
   #ask(typeUrl: string, resourceNamesSubscribe: readonly string[]): void {
-    const node = { id: this.#behaviour.nodeId ?? "envoy-1", cluster: "gateway" };
+    const { nodeId = "envoy-1", labels } = this.#behaviour;
+    const node = { id: nodeId, cluster: "gateway", ...(labels === undefined ? {} : { metadata: { labels } }) };
     this.#call.write(
       DeltaDiscoveryRequest.fromPartial({ typeUrl, node, resourceNamesSubscribe: [...resourceNamesSubscribe] }),
     );

@@ -68,7 +68,7 @@ describe("createControlPlane", () => {
     await plane.close();
 
     const clock = new ManualClock();
-    const next = await fixture.start({}, clock);
+    const next = await fixture.start({}, { clock });
     expect(next.token).toBe(plane.token);
     const admin = fixture.admin(next);
     expect(await admin.getModel({ model: "ranker" })).toEqual(model);

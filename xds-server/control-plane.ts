@@ -60,6 +60,8 @@ export interface ControlPlaneDeps {
   readonly random?: RandomBytes;
   /** The gate filter; the built one by default. */
   readonly gate?: GateTools;
+  /** Opens the registry's records, which the control plane closes; the embedded store by default. @throws Error with one sentence */
+  readonly openStore?: (folder: string, clock: Clock) => Store;
 }
 
 /** A running control plane. */
@@ -77,8 +79,8 @@ export interface ControlPlane {
   nodes(): NodeStatus[];
   /** What Envoys report of their calls, by cluster: the sums of all that are connected or left a moment ago. */
   loads(): ReadonlyMap<string, LoadSum>;
-  /** Waits until every connected Envoy took or refused what the registry says now. */
-  whenSettled(timeoutMs: number): Promise<SettleReport>;
+  /** Waits until every connected Envoy, or each of `nodeIds` that is connected, took or refused what the registry says now. */
+  whenSettled(timeoutMs: number, nodeIds?: ReadonlySet<string>): Promise<SettleReport>;
   /** Ends everything in order. Envoys and batchers keep what they have; records of replicas stay. */
   close(): Promise<void>;
 }
@@ -120,7 +122,7 @@ export async function createControlPlane(options: ControlPlaneOptions, deps: Con
   const ranges = new BatcherRanges(options.batcherRanges ?? []);
   const token = readOrCreateToken(options.tokenFile, random);
   const door = options.tls === undefined ? plainDoor() : meshDoor(options.tls, { clock, logger: deps.logger });
-  const store = openStore(options.store, clock, door);
+  const store = openStore(deps.openStore ?? embeddedStore, options.store, clock, door);
   const parts = { logger: deps.logger, clock, random, gate, transcoderDescriptor, ranges, token, door, store };
   const starting = new ControlPlaneProcess(options, parts);
   try {
@@ -132,9 +134,11 @@ export async function createControlPlane(options: ControlPlaneOptions, deps: Con
   }
 }
 
-function openStore(folder: string, clock: Clock, door: AdsDoor): LmdbStore {
+const embeddedStore = (folder: string, clock: Clock): Store => new LmdbStore(folder, clock);
+
+function openStore(open: typeof embeddedStore, folder: string, clock: Clock, door: AdsDoor): Store {
   try {
-    return new LmdbStore(folder, clock);
+    return open(folder, clock);
   } catch (error) {
     door.close();
     throw error;
@@ -233,11 +237,11 @@ class ControlPlaneProcess implements ControlPlane {
     return this.#loads.clusterSums();
   }
 
-  whenSettled(timeoutMs: number): Promise<SettleReport> {
+  whenSettled(timeoutMs: number, nodeIds?: ReadonlySet<string>): Promise<SettleReport> {
     // What was written a moment ago may still wait for its burst to end.
     this.#publishing.cancel();
     this.#publish();
-    return this.#pipeline.server.whenSettled(timeoutMs);
+    return this.#pipeline.server.whenSettled(timeoutMs, nodeIds);
   }
 
   async start(): Promise<void> {

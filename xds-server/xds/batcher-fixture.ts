@@ -36,9 +36,19 @@ export class PretendedBatcher {
   delayMs = 0;
   /** Bytes added to an answer. */
   paddingBytes = 0;
+  /** Calls that were not answered yet. */
+  inFlight = 0;
+  #port: number;
   #server: Server | undefined;
 
-  constructor(readonly port: number) {}
+  /** @param port 0 means any free one, from `listen` on */
+  constructor(port: number) {
+    this.#port = port;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
 
   listen(): Promise<void> {
     const server = new Server({ "grpc.max_receive_message_length": MESSAGE_MAX_BYTES });
@@ -50,15 +60,25 @@ export class PretendedBatcher {
       server.addService(Object.fromEntries(raw), Object.fromEntries(handlers) as UntypedServiceImplementation);
     }
     return new Promise((resolve, reject) =>
-      server.bindAsync(`127.0.0.1:${this.port}`, ServerCredentials.createInsecure(), (error) =>
-        error === null ? resolve() : reject(error),
-      ),
+      server.bindAsync(`127.0.0.1:${this.#port}`, ServerCredentials.createInsecure(), (error, bound) => {
+        if (error !== null) return reject(error);
+        this.#port = bound;
+        resolve();
+      }),
     );
   }
 
   /** Ends at once, as a killed process would. */
   close(): void {
     this.#server?.forceShutdown();
+  }
+
+  /** Takes no new calls and resolves when those that run are answered. */
+  shutDown(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#server === undefined) return resolve();
+      this.#server.tryShutdown(() => resolve());
+    });
   }
 
   #handler(path: string) {
@@ -72,7 +92,11 @@ export class PretendedBatcher {
       const rest = isRest ? restOf(call.request) : undefined;
       const seen = { method, headers, remainingMs, rest, messageBytes: call.request.length };
       this.seen.push(seen);
-      setTimeout(() => this.#reply(seen, call, done), this.delayMs);
+      this.inFlight += 1;
+      setTimeout(() => {
+        this.inFlight -= 1;
+        this.#reply(seen, call, done);
+      }, this.delayMs);
     };
   }
 

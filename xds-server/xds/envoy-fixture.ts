@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** A stuck test must not leave its Envoy behind. */
-const LIFETIME_SECONDS = 180;
+/** A stuck test must not leave its Envoy behind, and no test takes as long. */
+const LIFETIME_SECONDS = 600;
 
 /** Path of the Envoy binary: `ENVOY_BIN`, else the one in the set-up's .venv; undefined when there is none. */
 export function envoyBinary(): string | undefined {

@@ -173,17 +173,18 @@ export class XdsServer {
   /**
    * Waits until all connected Envoys took or refused all of the present state, at most `timeoutMs`. With no Envoy
    * connected it is settled at once; Envoys that fit no group are not waited for.
+   * @param nodeIds waits for these alone, of those that are connected
    */
-  whenSettled(timeoutMs: number): Promise<SettleReport> {
+  whenSettled(timeoutMs: number, nodeIds?: ReadonlySet<string>): Promise<SettleReport> {
     return new Promise((resolve) => {
       const finish = (): void => {
         this.#waiters.delete(check);
         cancel();
-        const unsettled = this.#unsettled();
+        const unsettled = this.#unsettled(nodeIds);
         resolve({ settled: unsettled.length === 0, unsettled });
       };
       const check = (): void => {
-        if (this.#unsettled().length === 0) finish();
+        if (this.#unsettled(nodeIds).length === 0) finish();
       };
       const cancel = this.#deps.clock.schedule(timeoutMs, finish);
       this.#waiters.add(check);
@@ -212,10 +213,11 @@ export class XdsServer {
     this.#checkWaiters();
   }
 
-  #unsettled(): string[] {
+  #unsettled(nodeIds?: ReadonlySet<string>): string[] {
     return [...this.#streams].flatMap((stream) => {
       const { session, delivery } = stream;
       if (session === undefined) return [];
+      if (nodeIds !== undefined && !nodeIds.has(session.node.nodeId)) return [];
       // One that fits no group is told nothing, and is a finding instead.
       if (this.isPublished && delivery === undefined) return [];
       const isBehind = this.#round.isBehind(stream);

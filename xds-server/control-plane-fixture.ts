@@ -21,7 +21,13 @@ import {
   type ControlPlaneOptions,
   createControlPlane,
 } from "./control-plane.js";
-import { CLUSTER_TYPE, DELIVERY_ORDER, ENDPOINT_TYPE, WILDCARD_TYPES } from "./snapshot/resource-types.js";
+import {
+  CLUSTER_TYPE,
+  DELIVERY_ORDER,
+  ENDPOINT_TYPE,
+  VIRTUAL_HOST_TYPE,
+  WILDCARD_TYPES,
+} from "./snapshot/resource-types.js";
 
 /** Folders and free ports for one control plane of a test. */
 export class ControlPlaneFixture {
@@ -106,7 +112,7 @@ export class PretendedEnvoy {
     this.#call.on("data", (response: DeltaDiscoveryResponse) => this.#take(response));
     for (const typeUrl of DELIVERY_ORDER) {
       if (WILDCARD_TYPES.has(typeUrl)) this.#ask(typeUrl, []);
-      else if (typeUrl !== ENDPOINT_TYPE) this.#ask(typeUrl, names);
+      else if (typeUrl !== ENDPOINT_TYPE && typeUrl !== VIRTUAL_HOST_TYPE) this.#ask(typeUrl, names);
     }
   }
 

@@ -7,6 +7,7 @@ import {
   RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "../snapshot/resource-types.js";
 
 /** What people call the types of resources, by type URL. */
@@ -19,7 +20,7 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   [EXTENSION_TYPE, "ecds"],
   [SECRET_TYPE, "sds"],
   [RUNTIME_TYPE, "rtds"],
-  ["type.googleapis.com/envoy.config.route.v3.VirtualHost", "vhds"],
+  [VIRTUAL_HOST_TYPE, "vhds"],
 ]);
 
 export const TYPE_WORDS: readonly string[] = [...WORDS.values()];

@@ -1,6 +1,6 @@
 import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
-import type { RouteAction } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route_components.js";
+import type { RouteAction, VirtualHost } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route_components.js";
 import { PriorityGroupClusterSpecifier } from "@servemesh/proto/gen/envoy/envoy/extensions/router/cluster_specifiers/priority_group/v3/priority_group.js";
 import { DownstreamTlsContext } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/tls.js";
 
@@ -12,8 +12,12 @@ const TLS_TYPE = `type.googleapis.com/${DownstreamTlsContext.$type}`;
  * does not trust the code that made it. Clusters that a request header names are not known here.
  */
 export function clustersOf(table: RouteConfiguration): string[] {
+  return clustersOfHosts(table.virtualHosts);
+}
+
+export function clustersOfHosts(hosts: readonly VirtualHost[]): string[] {
   const names = new Set<string>();
-  for (const host of table.virtualHosts) {
+  for (const host of hosts) {
     for (const route of host.routes) {
       if (route.action?.$case === "route") for (const name of clustersOfAction(route.action.value)) names.add(name);
     }

@@ -7,6 +7,7 @@ export const LISTENER_TYPE = "type.googleapis.com/envoy.config.listener.v3.Liste
 export const EXTENSION_TYPE = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 export const SCOPE_TYPE = "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration";
 export const ROUTE_TYPE = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+export const VIRTUAL_HOST_TYPE = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
 
 /**
  * In the order in which additions travel: what is named before what names it. Scopes and routes before the gate's
@@ -19,13 +20,17 @@ export const DELIVERY_ORDER = [
   LISTENER_TYPE,
   SCOPE_TYPE,
   ROUTE_TYPE,
+  VIRTUAL_HOST_TYPE,
   EXTENSION_TYPE,
   RUNTIME_TYPE,
 ] as const;
 
 export type ResourceType = (typeof DELIVERY_ORDER)[number];
 
-/** Types that Envoy asks for as a whole, by a first request that names nothing. */
+/**
+ * Types that Envoy asks for as a whole, by a first request that names nothing. Not so virtual hosts: there the same request
+ * begins a list to which names are added when calls need them (envoy#12742), and all hosts would be what the type is there to avoid.
+ */
 export const WILDCARD_TYPES: ReadonlySet<string> = new Set([CLUSTER_TYPE, LISTENER_TYPE, SCOPE_TYPE]);
 
 export function isResourceType(typeUrl: string): typeUrl is ResourceType {

@@ -4,12 +4,13 @@ import { TypedExtensionConfig } from "@servemesh/proto/gen/envoy/envoy/config/co
 import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/endpoint/v3/endpoint.js";
 import { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
+import { VirtualHost } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route_components.js";
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
 import { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
 import { Duration } from "@servemesh/proto/gen/envoy/google/protobuf/duration.js";
 import type { RuntimeLayer } from "../translate/runtimes.js";
-import { clustersOf, secretsOf } from "./references.js";
+import { clustersOf, clustersOfHosts, secretsOf } from "./references.js";
 import {
   CLUSTER_TYPE,
   ENDPOINT_TYPE,
@@ -20,6 +21,7 @@ import {
   RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "./resource-types.js";
 import { lengthDelimited } from "./wire.js";
 
@@ -86,6 +88,26 @@ export function scopeResource(message: ScopedRouteConfiguration): Resource {
 
 export function routeResource(message: RouteConfiguration): Resource {
   return resource(ROUTE_TYPE, message.name, RouteConfiguration.encode(message).finish(), clustersOf(message));
+}
+
+/**
+ * A virtual host that Envoy asks for when a call needs it. Its name is `<route table>/<authority>`: what Envoy makes of a call, in
+ * lower case and with the port that the call names. Envoy removes by the same name.
+ */
+export function virtualHostResource(message: VirtualHost): Resource {
+  return resource(VIRTUAL_HOST_TYPE, message.name, VirtualHost.encode(message).finish(), clustersOfHosts([message]));
+}
+
+/**
+ * The answer for a virtual host that does not exist. "Removed" would leave the call that asks for it waiting for ever; a
+ * resource without content that is known by that name ends it with 404 (Envoy's VHDS page).
+ */
+export function absentHost(name: string): Resource {
+  const version = contentHash("");
+  // envoy.service.discovery.v3.Resource: 1 version, 3 name, 4 aliases.
+  const wrapped = Buffer.concat([lengthDelimited(1, version), lengthDelimited(3, name), lengthDelimited(4, name)]);
+  const deltaChunk = lengthDelimited(2, wrapped);
+  return { typeUrl: VIRTUAL_HOST_TYPE, name, version, deltaChunk, needs: [], isEmpty: true };
 }
 
 /**

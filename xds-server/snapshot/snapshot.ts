@@ -3,6 +3,7 @@ import type { TypedExtensionConfig } from "@servemesh/proto/gen/envoy/envoy/conf
 import type { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/endpoint/v3/endpoint.js";
 import type { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import type { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
+import type { VirtualHost } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route_components.js";
 import type { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import type { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
 import { changesBetween } from "../platform/layered-map.js";
@@ -18,6 +19,7 @@ import {
   runtimeResource,
   scopeResource,
   secretResource,
+  virtualHostResource,
 } from "./resource.js";
 import {
   CLUSTER_TYPE,
@@ -30,6 +32,7 @@ import {
   RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "./resource-types.js";
 import { collectType, type TypeCodec, type TypeResources } from "./type-resources.js";
 import { formatTypeVersion } from "./type-version.js";
@@ -56,6 +59,7 @@ type MessageOf<T extends ResourceType> = {
   [LISTENER_TYPE]: Listener;
   [SCOPE_TYPE]: ScopedRouteConfiguration;
   [ROUTE_TYPE]: RouteConfiguration;
+  [VIRTUAL_HOST_TYPE]: VirtualHost;
   [EXTENSION_TYPE]: TypedExtensionConfig;
   [RUNTIME_TYPE]: RuntimeLayer;
 }[T];
@@ -69,6 +73,7 @@ const CODECS: { readonly [T in ResourceType]: TypeCodec<MessageOf<T>> } = {
   [LISTENER_TYPE]: { nameOf: ({ name }) => name, encode: once(listenerResource) },
   [SCOPE_TYPE]: { nameOf: ({ name }) => name, encode: once(scopeResource) },
   [ROUTE_TYPE]: { nameOf: ({ name }) => name, encode: once(routeResource) },
+  [VIRTUAL_HOST_TYPE]: { nameOf: ({ name }) => name, encode: once(virtualHostResource) },
   [EXTENSION_TYPE]: { nameOf: ({ name }) => name, encode: once(extensionResource) },
   [RUNTIME_TYPE]: { nameOf: ({ runtime }) => runtime.name, encode: once(runtimeResource) },
 };
@@ -88,11 +93,16 @@ interface Origin {
 /** Beside the snapshots, because a snapshot is plain data that anybody may copy; a copy is worked out as a whole. */
 const origins = new WeakMap<Snapshot, Origin>();
 
+/** What a snapshot is made of. The mesh's own route tables hold all of their hosts. */
+export interface SnapshotContents extends MeshResources {
+  readonly virtualHosts?: readonly VirtualHost[];
+}
+
 /**
  * Encodes and hashes what changed since the snapshot before; without one, everything. The result does not depend on that
  * one, and is that one itself when nothing changed.
  */
-export function buildSnapshot(resources: MeshResources, previous?: Snapshot): Snapshot {
+export function buildSnapshot(resources: SnapshotContents, previous?: Snapshot): Snapshot {
   const before = previous === undefined ? undefined : origins.get(previous);
   const of = <T extends ResourceType>(type: T, messages: readonly MessageOf<T>[]): TypeResources<MessageOf<T>> =>
     collectType<MessageOf<T>>(messages, CODECS[type], before?.collected[type]);
@@ -103,6 +113,7 @@ export function buildSnapshot(resources: MeshResources, previous?: Snapshot): Sn
     [LISTENER_TYPE]: of(LISTENER_TYPE, resources.listeners),
     [SCOPE_TYPE]: of(SCOPE_TYPE, resources.scopes),
     [ROUTE_TYPE]: of(ROUTE_TYPE, resources.routes),
+    [VIRTUAL_HOST_TYPE]: of(VIRTUAL_HOST_TYPE, resources.virtualHosts ?? NO_HOSTS),
     [EXTENSION_TYPE]: of(EXTENSION_TYPE, resources.extensions),
     [RUNTIME_TYPE]: of(RUNTIME_TYPE, resources.runtimes ?? NO_RUNTIMES),
   };
@@ -157,10 +168,12 @@ const NO_RESOURCES: ResourceMap = new Map();
 /** One list for all, because the same list means that nothing changed. */
 const NO_SECRETS: readonly Secret[] = [];
 const NO_RUNTIMES: readonly RuntimeLayer[] = [];
+const NO_HOSTS: readonly VirtualHost[] = [];
 
 /** What a resource of a type names in another type, and what that is in people's words. */
 const NEEDS: Readonly<Partial<Record<ResourceType, { readonly type: ResourceType; readonly what: string }>>> = {
   [ROUTE_TYPE]: { type: CLUSTER_TYPE, what: "cluster" },
+  [VIRTUAL_HOST_TYPE]: { type: CLUSTER_TYPE, what: "cluster" },
   [SCOPE_TYPE]: { type: ROUTE_TYPE, what: "route table" },
   [CLUSTER_TYPE]: { type: ENDPOINT_TYPE, what: "endpoint list" },
   [LISTENER_TYPE]: { type: SECRET_TYPE, what: "secret" },
@@ -169,7 +182,7 @@ const NEEDS: Readonly<Partial<Record<ResourceType, { readonly type: ResourceType
 function checkAll(snapshot: Snapshot): string[] {
   const { byType } = snapshot;
   const problems = snapshot.duplicates.map((name) => `${name} is listed twice`);
-  for (const type of [ROUTE_TYPE, SCOPE_TYPE, CLUSTER_TYPE, LISTENER_TYPE] as const) {
+  for (const type of [ROUTE_TYPE, VIRTUAL_HOST_TYPE, SCOPE_TYPE, CLUSTER_TYPE, LISTENER_TYPE] as const) {
     problems.push(...checkNeeds(snapshot, byType[type].values()));
   }
   const used = new Set([...byType[CLUSTER_TYPE].values()].flatMap((cluster) => cluster.needs));

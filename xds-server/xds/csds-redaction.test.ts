@@ -9,7 +9,7 @@ import { Any } from "@servemesh/proto/gen/envoy/google/protobuf/any.js";
 import { BytesValue } from "@servemesh/proto/gen/envoy/google/protobuf/wrappers.js";
 import { describe, expect, it } from "vitest";
 import { secretPairOf } from "../secrets/pair-fixture.js";
-import { clusterResource, extensionResource, secretResource } from "../snapshot/resource.js";
+import { absentHost, clusterResource, extensionResource, secretResource } from "../snapshot/resource.js";
 import { certificateName } from "../translate/names.js";
 import { translateSecrets } from "../translate/secrets.js";
 import { selfSignedCertificate } from "./certificate-fixture.js";
@@ -43,6 +43,13 @@ describe("readableContent", () => {
     const { json, isRedacted } = readableContent(contentOf(clusterResource(cluster)));
     expect(json).toMatchObject({ name: "ranker/41", edsClusterConfig: { serviceName: "ranker/41" } });
     expect(isRedacted).toBe(false);
+  });
+
+  it("is empty for a virtual host that does not exist", () => {
+    expect(readableContent(contentOf(absentHost("table/a.example")))).toEqual({
+      json: { "@type": "type.googleapis.com/envoy.config.route.v3.VirtualHost" },
+      isRedacted: false,
+    });
   });
 
   it("cuts private keys and passwords out, wherever they lie, and keeps certificates and file names", () => {

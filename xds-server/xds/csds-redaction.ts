@@ -36,12 +36,11 @@ export interface ReadableContent {
   readonly isRedacted: boolean;
 }
 
-/** The message in an encoded resource. */
+/** The message in an encoded resource; an empty one of a name that stands for nothing (see absentHost). */
 export function contentOf(resource: Resource): Any {
   // The chunk is field `resources` of a response, so it is a response by itself.
   const any = DeltaDiscoveryResponse.decode(resource.deltaChunk).resources[0]?.resource;
-  if (any === undefined) throw new Error(`resource ${resource.name} has no content`);
-  return any;
+  return any ?? { typeUrl: resource.typeUrl, value: Buffer.alloc(0) };
 }
 
 /**

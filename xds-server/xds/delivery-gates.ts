@@ -5,6 +5,7 @@ import {
   type ResourceType,
   ROUTE_TYPE,
   SCOPE_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "../snapshot/resource-types.js";
 import type { Snapshot } from "../snapshot/snapshot.js";
 import { REMOVED } from "./node-record.js";
@@ -41,7 +42,8 @@ export function passageOf(type: ResourceType, item: Item, view: StreamView): Pas
     case SCOPE_TYPE:
       return scopePassage(item, view);
     case ROUTE_TYPE:
-      return routePassage(item, view);
+    case VIRTUAL_HOST_TYPE:
+      return routePassage(type, item, view);
     case EXTENSION_TYPE:
       return extensionPassage(item, view);
     case ENDPOINT_TYPE:
@@ -84,8 +86,8 @@ function scopePassage(item: Item, view: StreamView): Passage {
   return clusterPassage(clusters, view, view.states.get(SCOPE_TYPE)?.heldVersion(item.name) !== undefined);
 }
 
-function routePassage(item: Item, view: StreamView): Passage {
-  const isHeld = view.states.get(ROUTE_TYPE)?.heldVersion(item.name) !== undefined;
+function routePassage(type: ResourceType, item: Item, view: StreamView): Passage {
+  const isHeld = view.states.get(type)?.heldVersion(item.name) !== undefined;
   return clusterPassage(item.resource?.needs ?? [], view, isHeld);
 }
 

@@ -2,7 +2,7 @@ import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/rout
 import { DeltaDiscoveryResponse } from "@servemesh/proto/gen/envoy/envoy/service/discovery/v3/discovery.js";
 import { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
 import { describe, expect, it } from "vitest";
-import { routeResource, runtimeResource } from "../snapshot/resource.js";
+import { absentHost, routeResource, runtimeResource } from "../snapshot/resource.js";
 import { ROUTE_TYPE, RUNTIME_TYPE } from "../snapshot/resource-types.js";
 import { encodeDeltaResponse, type ResourceForm } from "./delta-wire.js";
 
@@ -52,6 +52,12 @@ describe("encodeDeltaResponse", () => {
     expect(plain?.ttl).toBeUndefined();
     expect(inForm("limited")).toEqual({ ...plain, ttl: { seconds: 5, nanos: 0 } });
     expect(inForm("heartbeat")).toEqual({ ...plain, ttl: { seconds: 5, nanos: 0 }, resource: undefined });
+  });
+
+  it("rule 43: names a virtual host that does not exist, also as an alias, without content", () => {
+    const [resource] = DeltaDiscoveryResponse.decode(absentHost("table/a.example").deltaChunk).resources;
+    expect(resource).toMatchObject({ name: "table/a.example", aliases: ["table/a.example"], resource: undefined });
+    expect(resource?.version).not.toBe("");
   });
 
   it("writes long names and large resources with right lengths", () => {

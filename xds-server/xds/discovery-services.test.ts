@@ -6,6 +6,7 @@ import {
   LISTENER_TYPE,
   type ResourceType,
   ROUTE_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "../snapshot/resource-types.js";
 import { DiscoveryStream, type Served, serveXds } from "./discovery-client-fixture.js";
 import { type DiscoveryMethod, discoveryServices } from "./discovery-services.js";
@@ -14,15 +15,15 @@ import { World } from "./world-fixture.js";
 
 /** What the services promise beside the conformance scenarios, on a real gRPC client. */
 const PROTOCOLS = ["sotw", "delta"] as const;
-const METHODS: (DiscoveryMethod & { title: string })[] = PROTOCOLS.flatMap((protocol) =>
-  [undefined, ...DELIVERY_ORDER].map((typeUrl) => ({
+const METHODS: (DiscoveryMethod & { title: string })[] = discoveryServices()
+  .flatMap(({ methods }) => Object.values(methods))
+  .map(({ protocol, typeUrl }) => ({
     protocol,
     typeUrl,
     title: `${protocol} ${typeUrl === undefined ? "ADS" : SHORT[typeUrl]}`,
-  })),
-);
+  }));
 const ADS = PROTOCOLS.map((protocol) => ({ protocol, typeUrl: undefined }));
-const UNSERVED_TYPE = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
+const UNSERVED_TYPE = "type.googleapis.com/envoy.config.core.v3.Node";
 
 const cleanUps: (() => void)[] = [];
 afterEach(() => {
@@ -64,6 +65,7 @@ it("rule 1: the methods are those of Envoy's API", () => {
     "route.v3.RouteDiscoveryService/StreamRoutes",
     "route.v3.ScopedRoutesDiscoveryService/DeltaScopedRoutes",
     "route.v3.ScopedRoutesDiscoveryService/StreamScopedRoutes",
+    "route.v3.VirtualHostDiscoveryService/DeltaVirtualHosts",
     "runtime.v3.RuntimeDiscoveryService/DeltaRuntime",
     "runtime.v3.RuntimeDiscoveryService/StreamRuntime",
     "secret.v3.SecretDiscoveryService/DeltaSecrets",
@@ -85,6 +87,18 @@ describe.each(ADS)("an aggregated stream by $protocol", (method) => {
     stream.send({ typeUrl: UNSERVED_TYPE });
     stream.subscribe(LISTENER_TYPE, ["A"]);
     expect(await stream.next()).toMatchObject({ typeUrl: LISTENER_TYPE, resources: ["A@v1"] });
+  });
+
+  it("rule 43: virtual hosts are not told as a whole to who names none", async () => {
+    const served = await serve();
+    served.xds.setSnapshot(everything().snapshot());
+    const stream = open(served, method);
+    stream.askForAll(VIRTUAL_HOST_TYPE);
+    expect(await stream.next()).toMatchObject({ typeUrl: VIRTUAL_HOST_TYPE, resources: [] });
+    stream.subscribe(VIRTUAL_HOST_TYPE, ["B"]);
+    expect(await stream.next()).toMatchObject({ typeUrl: VIRTUAL_HOST_TYPE, resources: ["B@v1"] });
+    stream.subscribe(VIRTUAL_HOST_TYPE, ["A"]);
+    expect((await stream.next()).resources).toContain("A@v1");
   });
 
   it("rule 10: nonces are not used twice on a stream, over all types", async () => {

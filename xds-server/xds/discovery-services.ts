@@ -9,6 +9,7 @@ import {
   RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "../snapshot/resource-types.js";
 import type { Protocol } from "./discovery-ask.js";
 
@@ -35,6 +36,7 @@ const TYPE_SERVICES: Readonly<Record<ResourceType, readonly [service: string, no
   [LISTENER_TYPE]: ["listener.v3.ListenerDiscoveryService", "Listeners"],
   [SCOPE_TYPE]: ["route.v3.ScopedRoutesDiscoveryService", "ScopedRoutes"],
   [ROUTE_TYPE]: ["route.v3.RouteDiscoveryService", "Routes"],
+  [VIRTUAL_HOST_TYPE]: ["route.v3.VirtualHostDiscoveryService", "VirtualHosts"],
   [EXTENSION_TYPE]: ["extension.v3.ExtensionConfigDiscoveryService", "ExtensionConfigs"],
   [RUNTIME_TYPE]: ["runtime.v3.RuntimeDiscoveryService", "Runtime"],
 };
@@ -48,7 +50,7 @@ export interface DiscoveryService {
   readonly methods: Readonly<Record<string, DiscoveryMethod>>;
 }
 
-/** ADS and the eight per-type services. The unary Fetch methods are for REST polling, which is not offered. */
+/** ADS and the per-type services. The unary Fetch methods are for REST polling, which is not offered. */
 export function discoveryServices(): DiscoveryService[] {
   const perType = Object.entries(TYPE_SERVICES).map(([typeUrl, [service, noun]]) =>
     discoveryService(service, noun, typeUrl as ResourceType),
@@ -59,10 +61,13 @@ export function discoveryServices(): DiscoveryService[] {
 function discoveryService(service: string, noun: string, typeUrl: ResourceType | undefined): DiscoveryService {
   const stream = `Stream${noun}`;
   const delta = `Delta${noun}`;
-  return {
+  const both: DiscoveryService = {
     definition: { [stream]: bytesMethod(service, stream), [delta]: bytesMethod(service, delta) },
     methods: { [stream]: { protocol: "sotw", typeUrl }, [delta]: { protocol: "delta", typeUrl } },
   };
+  if (typeUrl !== VIRTUAL_HOST_TYPE) return both;
+  // Hosts that are asked for one by one exist in delta alone.
+  return { definition: { [delta]: bytesMethod(service, delta) }, methods: { [delta]: { protocol: "delta", typeUrl } } };
 }
 
 const raw = (bytes: Buffer): Buffer => bytes;

@@ -12,6 +12,7 @@ import {
   RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "../snapshot/resource-types.js";
 import { deltaAsk } from "./discovery-ask.js";
 import { NodeRecord, REMOVED } from "./node-record.js";
@@ -25,6 +26,7 @@ export const SHORT: Readonly<Record<ResourceType, string>> = {
   [LISTENER_TYPE]: "LDS",
   [SCOPE_TYPE]: "SRDS",
   [ROUTE_TYPE]: "RDS",
+  [VIRTUAL_HOST_TYPE]: "VHDS",
   [EXTENSION_TYPE]: "ECDS",
   [RUNTIME_TYPE]: "RTDS",
 };

@@ -1,10 +1,11 @@
 import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/endpoint/v3/endpoint.js";
-import { contentHash, emptyRouteTable, endpointResource, type Resource } from "../snapshot/resource.js";
+import { absentHost, contentHash, emptyRouteTable, endpointResource, type Resource } from "../snapshot/resource.js";
 import {
   ENDPOINT_TYPE,
   EXTENSION_TYPE,
   type ResourceType,
   ROUTE_TYPE,
+  VIRTUAL_HOST_TYPE,
   WILDCARD_TYPES,
 } from "../snapshot/resource-types.js";
 import type { ResourceMap } from "../snapshot/snapshot.js";
@@ -222,8 +223,13 @@ export class TypeState {
     for (const { name, version } of items) this.#suspects.add(`${name} ${version}`);
   }
 
+  /** Envoy opens its list of virtual hosts without a name, and does not open its port before the answer (rule 28). */
+  #beginsEmptyList({ added, opensWildcard }: SubscriptionChange): boolean {
+    return this.typeUrl === VIRTUAL_HOST_TYPE && added.length === 0 && !opensWildcard;
+  }
+
   #follow(change: SubscriptionChange, isFirst: boolean): void {
-    if (change.opensWildcard) this.#owesAnswer = true;
+    if (change.opensWildcard || (isFirst && this.#beginsEmptyList(change))) this.#owesAnswer = true;
     if (change.opensWildcard || change.closesWildcard) this.#pendingNames.touchAll();
     for (const name of [...change.added, ...change.dropped]) this.#pendingNames.touch(name);
     for (const name of change.added) {
@@ -343,13 +349,14 @@ export class TypeState {
   }
 
   /**
-   * What is sent in place of nothing, so that a starting Envoy goes on: see emptyRouteTable; and in state of the world,
-   * which cannot say "removed", no endpoints for a cluster that was deleted while Envoy warms it. A delta client that asks
+   * What is sent in place of nothing, so that a starting Envoy goes on: see emptyRouteTable and absentHost; and in state of the
+   * world, which cannot say "removed", no endpoints for a cluster that was deleted while Envoy warms it. A delta client that asks
    * for route tables alone has no listener that waits for one, and is told the truth.
    */
   #standIn(name: string, mustAnswer: boolean): Resource | undefined {
     if (!mustAnswer || name === "") return undefined;
     const isSotw = this.#protocol === "sotw";
+    if (this.typeUrl === VIRTUAL_HOST_TYPE) return isSotw ? undefined : absentHost(name);
     if (this.typeUrl === ROUTE_TYPE && (isSotw || this.leavesWithParent)) return emptyRouteTable(name);
     const isWarming = this.typeUrl === ENDPOINT_TYPE && isSotw && this.leavesWithParent;
     return isWarming ? endpointResource(ClusterLoadAssignment.fromPartial({ clusterName: name })) : undefined;

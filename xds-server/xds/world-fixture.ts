@@ -3,6 +3,7 @@ import { TypedExtensionConfig } from "@servemesh/proto/gen/envoy/envoy/config/co
 import { ClusterLoadAssignment } from "@servemesh/proto/gen/envoy/envoy/config/endpoint/v3/endpoint.js";
 import { Listener } from "@servemesh/proto/gen/envoy/envoy/config/listener/v3/listener.js";
 import { RouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route.js";
+import { VirtualHost } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/route_components.js";
 import { ScopedRouteConfiguration } from "@servemesh/proto/gen/envoy/envoy/config/route/v3/scoped_route.js";
 import { Secret } from "@servemesh/proto/gen/envoy/envoy/extensions/transport_sockets/tls/v3/secret.js";
 import { Runtime } from "@servemesh/proto/gen/envoy/envoy/service/runtime/v3/rtds.js";
@@ -16,6 +17,7 @@ import {
   RUNTIME_TYPE,
   SCOPE_TYPE,
   SECRET_TYPE,
+  VIRTUAL_HOST_TYPE,
 } from "../snapshot/resource-types.js";
 import { buildSnapshot, type Snapshot } from "../snapshot/snapshot.js";
 
@@ -56,6 +58,7 @@ export class World {
       routes: all(ROUTE_TYPE, (name, header) =>
         RouteConfiguration.fromPartial({ name, internalOnlyHeaders: [header] }),
       ),
+      virtualHosts: all(VIRTUAL_HOST_TYPE, (name, revision) => VirtualHost.fromPartial({ name, domains: [revision] })),
       secrets: all(SECRET_TYPE, (name, revision) =>
         Secret.fromPartial({ name, type: { $case: "genericSecret", value: { secret: inline(revision) } } }),
       ),
@@ -95,6 +98,10 @@ const REVISION_OF: Readonly<Record<ResourceType, (value: Uint8Array) => readonly
     const { name, internalOnlyHeaders } = RouteConfiguration.decode(value);
     // The stand-in for a table that does not exist has none.
     return [name, internalOnlyHeaders[0] ?? "none"];
+  },
+  [VIRTUAL_HOST_TYPE]: (value) => {
+    const { name, domains } = VirtualHost.decode(value);
+    return [name, domains[0] ?? ""];
   },
   [SECRET_TYPE]: (value) => {
     const { name, type } = Secret.decode(value);
